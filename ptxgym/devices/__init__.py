@@ -1,0 +1,32 @@
+"""Where a program runs: one interface, NVIDIA GPUs and the embedded simulator behind it."""
+
+from ptxgym.devices.choice import DeviceChoice, get_device
+from ptxgym.devices.device import (
+    Device,
+    DeviceInfo,
+    InstructionReport,
+    KernelExecution,
+    MemoryReport,
+    OutputCheck,
+    Regime,
+    RunRecord,
+    Session,
+    TimedRound,
+    TimingReport,
+)
+
+__all__ = [
+    "Device",
+    "DeviceChoice",
+    "DeviceInfo",
+    "InstructionReport",
+    "KernelExecution",
+    "MemoryReport",
+    "OutputCheck",
+    "Regime",
+    "RunRecord",
+    "Session",
+    "TimedRound",
+    "TimingReport",
+    "get_device",
+]

@@ -1,0 +1,160 @@
+"""Timed rounds: candidate and library interleaved, at cold L2, on inputs that neither has seen before.
+
+Every round rotates the inputs along an axis that the operator's mathematics does not mix, so that an answer kept from
+an earlier call is wrong, while the right one is known without computing it. Outputs are poisoned in every round and
+looked at in a few that are drawn in secret.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptxgym.devices.cuda.kernel_timer import KernelTimer
+from ptxgym.devices.cuda.session import CudaSession
+from ptxgym.devices.cuda.telemetry import Telemetry, throttle_reasons
+from ptxgym.devices.device import OutputCheck, Regime, TimedRound, TimingReport
+from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.tasks import Operator, Tensors
+
+if TYPE_CHECKING:
+    import torch
+
+WARMUP, TIMED = 10, 50
+"""The paper's numbers of rounds."""
+
+_CHECKED = 4
+_PREHEAT_SECONDS = 0.25
+_IDLE_SECONDS = 0.25
+_FILLS = {"hot": 1, "cool": 16}
+"""L2 flushes before a timed call; after an idle second they also bring the clocks up."""
+_SLOPE_CALLS = (2, 12)
+
+Activity = Sequence[object]
+"""(kind, name, start, end) as :class:`KernelTimer` gives it."""
+
+
+class Rounds:
+    """The timing of one candidate.
+
+    Args:
+        session: The candidate's process, started with a timer and bound to the shape with a flush buffer.
+        operator: What is computed.
+        inputs: The inputs before any rotation.
+        check: Looks at the candidate's outputs.
+        regime: Hot or cool.
+        telemetry: The GPU's sensors.
+        flush: A tensor of twice the L2's size for the library's side.
+    """
+
+    def __init__(
+        self,
+        session: CudaSession,
+        operator: Operator,
+        inputs: Tensors,
+        check: OutputCheck,
+        regime: Regime,
+        telemetry: Telemetry,
+        flush: torch.Tensor,
+    ) -> None:
+        self._session, self._operator, self._inputs, self._check = session, operator, inputs, check
+        self._regime, self._telemetry, self._flush = regime, telemetry, flush
+        self._timer = KernelTimer()
+        self._random = np.random.default_rng()
+        self._blocks = min(operator.independent_axis(session.shape).values())
+        session.fill(inputs)
+        self._library = operator.library({name: session.views[name] for name in inputs})
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._throttle = 0
+
+    def run(self) -> TimingReport:
+        """Warm up, time, and measure the wall-clock slope."""
+        try:
+            if self._regime == "hot":
+                self._preheat()
+            checked = set(self._random.choice(WARMUP + TIMED, _CHECKED, replace=False).tolist())
+            rounds = [self._round(number in checked) for number in range(WARMUP + TIMED)]
+        finally:
+            self._timer.close()
+        slope = self._slope()
+        return TimingReport(
+            timer="CUPTI",
+            regime=self._regime,
+            rounds=tuple(rounds[WARMUP:]),
+            warmup=WARMUP,
+            warmup_correct=all(r.correct is not False for r in rounds[:WARMUP]),
+            reference=self._library.name,
+            reference_version=self._library.version,
+            reference_kernels=self._names["reference"],
+            candidate_kernels=self._names["candidate"],
+            wall_seconds_per_call=slope,
+            throttle_reasons=throttle_reasons(self._throttle),
+            power_limit_watts=self._telemetry.power_limit_watts(),
+            temperature_celsius=self._telemetry.temperature_celsius(),
+        )
+
+    def _round(self, checked: bool) -> TimedRound:
+        blocks = int(self._random.integers(self._blocks))
+        self._session.fill(self._operator.rotate(self._inputs, self._session.shape, blocks))
+        seconds = {}
+        for side in self._random.permutation(["candidate", "reference"]):
+            if self._regime == "cool":
+                time.sleep(_IDLE_SECONDS)
+            seconds[str(side)] = self._time_candidate() if side == "candidate" else self._time_reference()
+        self._throttle |= self._telemetry.throttle_bits()
+        return TimedRound(
+            candidate=seconds["candidate"],
+            reference=seconds["reference"],
+            sm_clock_mhz=self._telemetry.sm_clock_mhz(),
+            correct=self._check(self._session.outputs(), blocks) if checked else None,
+        )
+
+    def _time_candidate(self) -> float:
+        reply = self._session.ask("time", fills=_FILLS[self._regime])
+        return self._span("candidate", reply.get("activities"))
+
+    def _time_reference(self) -> float:
+        import torch
+
+        self._timer.start()
+        for _ in range(_FILLS[self._regime]):
+            self._flush.zero_()
+        self._library.call()
+        torch.cuda.synchronize()
+        return self._span("reference", self._timer.stop())
+
+    def _span(self, side: str, activities: object) -> float:
+        """First start to last end, in seconds, of what came after the flush."""
+        try:
+            own = [(str(kind), str(name), int(start), int(end)) for kind, name, start, end in activities]  # type: ignore[attr-defined]
+        except (TypeError, ValueError):
+            raise CandidateError("protocol", "The process answered with something that is no record.") from None
+        own = own[_FILLS[self._regime] :]
+        if not own:
+            if side == "reference":
+                raise InfrastructureError("CUPTI recorded no kernel of the library; another profiler may hold it.")
+            return 0.0
+        self._names[side] = tuple(dict.fromkeys(name for kind, name, _, _ in own if kind == "kernel"))
+        return (max(end for *_, end in own) - min(start for *_, start, _ in own)) * 1e-9
+
+    def _preheat(self) -> None:
+        import torch
+
+        deadline = time.monotonic() + _PREHEAT_SECONDS
+        while time.monotonic() < deadline:
+            for _ in range(8):
+                self._library.call()
+            torch.cuda.synchronize()
+
+    def _slope(self) -> float:
+        """Seconds per call by the judge's clock, from two runs of different length."""
+        few, many = _SLOPE_CALLS
+        seconds = []
+        for count in (few, many):
+            start = time.monotonic()
+            self._session.ask("repeat", count=count)
+            seconds.append(time.monotonic() - start)
+        return (seconds[1] - seconds[0]) / (many - few)

@@ -1,0 +1,195 @@
+"""The judge's side of a candidate's process: start it, ask it, and end it whatever it does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ptxgym.devices import candidate
+from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.toolchain import Program
+from ptxgym.toolchain.process import kill_group, minimal_environment
+
+_START_SECONDS = 60.0
+_REPORT_SECONDS = 20.0
+_REPLY_BYTES = 16 << 20
+_LIMITS = {"file": 64 << 20, "files": 4096}
+
+
+class CandidateProcess:
+    """A fresh process for one candidate, in an empty folder of its own.
+
+    Until :meth:`load` everything that fails is the machine's fault (:class:`InfrastructureError`); from then on the
+    candidate's code runs in there, and what fails is the candidate's (:class:`CandidateError`).
+
+    Args:
+        program: What will be loaded.
+        environment: Variables besides the minimal ones.
+        wrapper: A tool and its options that start the process, e.g. the memory checker's.
+        readable: Files and folders that the candidate may read, besides its library.
+        allowed: System calls that the wrapper's part in the process cannot do without.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        environment: dict[str, str] | None = None,
+        wrapper: list[str] | None = None,
+        readable: list[str] | None = None,
+        allowed: list[str] | None = None,
+    ) -> None:
+        self.program = program
+        self.confinement: tuple[str, ...] = ()
+        self._readable = readable or []
+        self._allowed = allowed or []
+        self._wrapped = bool(wrapper)
+        self._loaded = self._hung = False
+        self._folder = Path(tempfile.mkdtemp(prefix="ptxgym-"))
+        self._scratch = self._folder / "scratch"
+        self._scratch.mkdir()
+        self._library = self._scratch / "kernel.so"
+        shutil.copyfile(program.library, self._library)
+        self._buffer = bytearray()
+        self._connection: socket.socket | None = None
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._folder / "judge"))
+            listener.listen(1)
+            self._process = subprocess.Popen(
+                [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, str(self._folder / "judge")],
+                cwd=self._scratch,
+                env=minimal_environment(self._scratch) | (environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                self._connection = self._accept(listener)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def ask(self, op: str, timeout: float = _START_SECONDS, **request: Any) -> dict[str, Any]:
+        """Send one request and wait for its reply.
+
+        Raises:
+            InfrastructureError: It failed before the candidate was loaded.
+            CandidateError: It failed after: ``timeout``, ``crash``, ``exit`` or ``protocol``.
+        """
+        assert self._connection is not None
+        deadline = time.monotonic() + timeout
+        try:
+            self._connection.sendall(json.dumps({"op": op, **request}).encode() + b"\n")
+            reply = json.loads(self._line(deadline, timeout))
+        except OSError:
+            raise self._ended() from None
+        except ValueError:
+            raise self._fault("protocol", "The process answered with something that is no reply.") from None
+        if not isinstance(reply, dict):
+            raise self._fault("protocol", "The process answered with something that is no reply.")
+        if "fault" in reply:
+            raise self._fault("protocol", str(reply["fault"]))
+        return reply
+
+    def load(self, timeout: float = 20.0) -> None:
+        """Confine the process and load the candidate's library into it.
+
+        Raises:
+            CandidateError: The library cannot be loaded, or a static constructor ended or hung the process.
+        """
+        reply = self.ask(
+            "confine",
+            limits=_LIMITS,
+            allowed=self._allowed,
+            readable=["/proc/self", "/sys", "/dev/null", "/dev/zero", "/dev/urandom", *self._readable],
+            writable=[str(self._scratch), "/dev/null", "/dev/shm"],
+        )
+        self.confinement = tuple(reply["confinement"])
+        self._loaded = True
+        reply = self.ask("load", timeout=timeout, library=str(self._library))
+        if "error" in reply:
+            raise CandidateError("load_error", f"The library cannot be loaded: {str(reply['error'])[:500]}")
+
+    def close(self) -> int:
+        """End the process and remove its folder; returns its exit code as :mod:`subprocess` gives it.
+
+        A wrapping tool is given time to write its report, unless the process hangs.
+        """
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._wrapped and not self._hung:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_REPORT_SECONDS)
+        kill_group(self._process)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return self._process.returncode
+
+    def _accept(self, listener: socket.socket) -> socket.socket:
+        listener.settimeout(0.5)
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return listener.accept()[0]
+            except TimeoutError:
+                if self._process.poll() is not None:
+                    break
+        raise InfrastructureError(
+            f"The candidate's process did not start ({' '.join(map(str, self._process.args))[:200]})."  # type: ignore[arg-type]
+        )
+
+    def _line(self, deadline: float, timeout: float) -> bytes:
+        assert self._connection is not None
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > _REPLY_BYTES:
+                raise ValueError("reply too long")
+            self._connection.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                chunk = self._connection.recv(1 << 20)
+            except TimeoutError:
+                self._hung = True
+                raise self._fault("timeout", f"It did not finish within {timeout:.0f} s.") from None
+            if not chunk:
+                raise ConnectionResetError
+            self._buffer += chunk
+        line, _, rest = bytes(self._buffer).partition(b"\n")
+        self._buffer = bytearray(rest)
+        return line
+
+    def _ended(self) -> CandidateError | InfrastructureError:
+        """What the end of the process means."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        code = self._process.poll()
+        if code is not None and code < 0:
+            return self._fault("crash", f"The process was ended by {signal.Signals(-code).name}.")
+        return self._fault("exit", f"The process ended by itself (code {code}) before run returned.")
+
+    def _fault(self, reason: str, message: str) -> CandidateError | InfrastructureError:
+        if self._loaded:
+            return CandidateError(reason, message)
+        return InfrastructureError(f"The candidate's process failed before the candidate was loaded: {message}")
+
+
+def environment_of_driver() -> dict[str, str]:
+    """The variables that say where the driver's libraries are; nothing else of the caller's is inherited."""
+    return {name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name))}

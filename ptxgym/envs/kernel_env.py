@@ -1,0 +1,176 @@
+"""The environment: a kernel's source in, feedback and a reward out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from typing import Any, ClassVar, Literal, SupportsFloat
+
+import gymnasium as gym
+
+from ptxgym.envs.observation import Observation, make_info, make_observation, observation_space
+from ptxgym.envs.prompt import task_prompt
+from ptxgym.envs.spaces import Source
+from ptxgym.errors import MisuseError
+from ptxgym.evaluation import STAGES, EvaluationOptions, Evaluator, StageName, feedback
+from ptxgym.rewards import TARGET_SPEEDUP, Reward, get_reward
+from ptxgym.tasks import Task, get_task
+from ptxgym.toolchain import MAX_SOURCE_BYTES
+from ptxgym.trajectories import EvaluationRecord, make_record
+
+
+class KernelEnv(gym.Env[Observation, str]):
+    """Write a GPU kernel that is correct, uses the architecture's own instructions, and beats the vendor's library.
+
+    ## Description
+
+    One task of PTXBench (arXiv 2608.17379): an operator, a fixed workload, a GPU architecture, and the instruction
+    family that the kernel must really execute. Every step compiles a CUDA C++ source with inline PTX and runs it in a
+    process of its own; another process judges it.
+
+    ## Action Space
+
+    ``Source(1048576)``: the whole source as a ``str``. Anything else is an *invalid action*: an ordinary step with
+    feedback.
+
+    ## Observation Space
+
+    A dict of ``feedback`` (at reset the prompt) and the numbers behind it; see
+    :func:`ptxgym.envs.observation.observation_space`.
+
+    ## Rewards
+
+    A named function of the evaluation, or a callable (:mod:`ptxgym.rewards`): ``staged`` by default, ``fast_inst``,
+    ``speedup``, ``binary``, ``roofline``. All of them are in ``info["rewards"]``. When the machine could not judge,
+    ``info["valid"]`` is False and the reward 0.
+
+    ## Starting State
+
+    No submission yet. ``reset(seed=…)`` seeds the spaces; the judge's inputs come from seeds that nobody is told.
+
+    ## Episode End
+
+    *Termination*: a submission passed every stage with a speedup of at least ``target_speedup``. *Truncation*: after
+    ``max_turns`` submissions.
+
+    ## Arguments
+
+    >>> import gymnasium as gym, ptxgym
+    >>> env = gym.make("PTXBench-GEMM-H100", device="none")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation["feedback"].splitlines()[0]
+    'Write one CUDA C++17 source file with inline PTX for H100 (Hopper, sm_90a).'
+    >>> observation, reward, terminated, truncated, info = env.step("")
+    >>> info["status"], reward
+    ('invalid_action', 0.0)
+    >>> env.close()
+
+    Args:
+        task: A task's id, or a :class:`ptxgym.tasks.Task` of your own.
+        device: ``auto``, ``cuda`` or ``none``.
+        reward: A name or a callable from Evaluation to float.
+        max_turns: Submissions per episode.
+        target_speedup: Ends the episode.
+        shapes: ``all`` checks the probe shapes too; ``workload`` is the paper's rule.
+        instruction_rule: ``work`` or ``paper``; see :class:`ptxgym.evaluation.EvaluationOptions`.
+        regime: Timing ``hot`` or ``cool``.
+        stages: The stages that are run.
+        knowledge: Text behind the prompt.
+        cache: Whether a kept evaluation of the same program may answer.
+        render_mode: ``ansi`` (``render()`` returns the last text) or ``human`` (it is printed as it comes).
+
+    Raises:
+        MisuseError: An argument names something that does not exist or is not here.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 1}
+
+    def __init__(
+        self,
+        task: str | Task,
+        *,
+        device: str = "auto",
+        reward: str | Reward = "staged",
+        max_turns: int = 8,
+        target_speedup: float = TARGET_SPEEDUP,
+        shapes: Literal["all", "workload"] = "all",
+        instruction_rule: Literal["work", "paper"] = "work",
+        regime: Literal["hot", "cool"] = "hot",
+        stages: Collection[StageName] = STAGES,
+        knowledge: str = "",
+        cache: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise MisuseError(f"render_mode={render_mode!r} is none of {self.metadata['render_modes']}.")
+        if max_turns < 1:
+            raise MisuseError(f"max_turns={max_turns} leaves no turn.")
+        self.task = get_task(task) if isinstance(task, str) else task
+        self.options = EvaluationOptions(
+            device=device,
+            shapes=shapes,
+            instruction_rule=instruction_rule,
+            regime=regime,
+            stages=tuple(stages),
+            cache=cache,
+        )
+        self.evaluator = Evaluator(self.task, self.options)
+        self.max_turns = max_turns
+        self.target_speedup = target_speedup
+        self.render_mode = render_mode
+        self.action_space = Source(MAX_SOURCE_BYTES)
+        self.observation_space = observation_space(max_turns)
+        self.history: list[EvaluationRecord] = []
+        """Every submission of this episode, in order; each can be judged again (``ptxgym validate``)."""
+        self._reward = get_reward(reward)
+        self._knowledge = knowledge
+        self._text = ""
+        self._over = True
+
+    @property
+    def prompt(self) -> str:
+        """What the policy reads at reset."""
+        return task_prompt(self.task, self.options, self.target_speedup, self.max_turns, self._knowledge)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; ``options`` has no meaning here."""
+        super().reset(seed=seed)
+        self.history = []
+        self._over = False
+        self._show(self.prompt)
+        return make_observation(self._text, 0, None), make_info(None)
+
+    def step(self, action: str) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Judge one submission.
+
+        Raises:
+            MisuseError: The episode is over, or was never begun.
+        """
+        if self._over:
+            raise MisuseError("The episode is over or was not begun; call reset() first.")
+        evaluation = self.evaluator.evaluate(action)
+        reward = float(self._reward(evaluation)) if evaluation.valid else 0.0
+        turn = len(self.history) + 1
+        source = action if self.action_space.contains(action) else ""
+        self.history.append(make_record(source, self.options, evaluation, reward, turn))
+        terminated = evaluation.status == "passed" and evaluation.speedup >= self.target_speedup
+        truncated = not terminated and turn >= self.max_turns
+        self._over = terminated or truncated
+        self._show(feedback(evaluation))
+        info = make_info(evaluation)
+        return make_observation(self._text, turn, evaluation), reward, terminated, truncated, info
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The last text, in mode ``ansi``."""
+        return self._text if self.render_mode == "ansi" else None
+
+    def fork(self) -> KernelEnv:
+        """An independent environment in the same state, for search."""
+        return copy.deepcopy(self)
+
+    def _show(self, text: str) -> None:
+        self._text = text
+        if self.render_mode == "human":
+            print(text)  # noqa: T201

@@ -1,0 +1,108 @@
+"""Many environments of one task: evaluations in parallel, results in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from ptxgym.envs.kernel_env import KernelEnv
+from ptxgym.envs.observation import Observation
+
+_Infos = dict[str, Any]
+
+
+class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarray[Any, Any]]):
+    """``num_envs`` copies of a :class:`KernelEnv`.
+
+    Threads suffice, since the work is done by other processes: compilers run side by side, runs share the GPU, and
+    timing has it alone. ``feedback`` is a tuple of strings; the numbers are arrays with ``num_envs`` rows.
+
+    Args:
+        num_envs: How many.
+        autoreset_mode: Gymnasium's ``NEXT_STEP`` (the default), ``SAME_STEP`` or ``DISABLED``.
+        **kwargs: As for :class:`KernelEnv`.
+    """
+
+    def __init__(
+        self, num_envs: int = 1, autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP, **kwargs: Any
+    ) -> None:
+        self.envs = [KernelEnv(**kwargs) for _ in range(num_envs)]
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**KernelEnv.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = self.envs[0].render_mode
+        self.single_action_space = self.envs[0].action_space
+        self.single_observation_space = self.envs[0].observation_space
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._over = np.zeros(num_envs, dtype=np.bool_)
+        self._workers = ThreadPoolExecutor(num_envs, thread_name_prefix="ptxgym")
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, _Infos]:
+        """Begin an episode everywhere, or where ``options["reset_mask"]`` is true."""
+        if isinstance(seed, list):
+            seeds: list[int | None] = seed
+        else:
+            seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
+        mask = (options or {}).get("reset_mask")
+        infos: _Infos = {}
+        observations = []
+        for number, env in enumerate(self.envs):
+            if mask is not None and not mask[number]:
+                observations.append(self._last[number])
+                continue
+            observation, info = env.reset(seed=seeds[number])
+            self._over[number] = False
+            observations.append(observation)
+            infos = self._add_info(infos, info, number)
+        return self._stack(observations), infos
+
+    def step(
+        self, actions: Sequence[str]
+    ) -> tuple[Observation, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], _Infos]:
+        """Judge one submission per environment; one that had ended begins anew instead (``NEXT_STEP``)."""
+        results = list(self._workers.map(self._step_one, range(self.num_envs), actions))
+        infos: _Infos = {}
+        for number, (*_, info) in enumerate(results):
+            infos = self._add_info(infos, info, number)
+        observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
+        terminations, truncations = np.array(terminated, dtype=np.bool_), np.array(truncated, dtype=np.bool_)
+        ended = terminations | truncations
+        self._over = ended if self.autoreset_mode is not AutoresetMode.SAME_STEP else np.zeros_like(ended)
+        return self._stack(observations), np.array(rewards, dtype=np.float64), terminations, truncations, infos
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the workers and the environments."""
+        self._workers.shutdown()
+        for env in self.envs:
+            env.close()
+
+    def _step_one(self, number: int, action: str) -> tuple[Observation, float, bool, bool, _Infos]:
+        env = self.envs[number]
+        if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            observation, info = env.reset()
+            return observation, 0.0, False, False, info
+        observation, reward, terminated, truncated, info = env.step(action)
+        if (terminated or truncated) and self.autoreset_mode is AutoresetMode.SAME_STEP:
+            final_observation, final_info = observation, info
+            observation, info = env.reset()
+            info = {**info, "final_obs": final_observation, "final_info": final_info}
+        return observation, float(reward), terminated, truncated, info
+
+    def _stack(self, observations: Sequence[Observation]) -> Observation:
+        """One observation with a leading axis; texts as a tuple."""
+        self._last = list(observations)
+        return {
+            name: tuple(o[name] for o in observations)
+            if name == "feedback"
+            else np.stack([np.asarray(o[name]) for o in observations])
+            for name in self.single_observation_space.spaces  # type: ignore[attr-defined]
+        }

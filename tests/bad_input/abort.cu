@@ -1,0 +1,4 @@
+// expect: runtime_error
+// Aborts in run.
+#include <cstdlib>
+extern "C" cudaError_t run(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int M, int N, int K, cudaStream_t stream) { abort(); }
