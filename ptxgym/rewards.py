@@ -95,5 +95,3 @@ def counted_speedup(evaluation: Evaluation) -> float:
     """The speedup as far as rewards count it; 0 where there is none."""
     value = evaluation.speedup
     return 0.0 if math.isnan(value) else min(value, _MAX_SPEEDUP)
-
-

@@ -22,7 +22,14 @@ Request = dict[str, Any]
 Reply = dict[str, Any]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_HOST_LIBRARIES = ("libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
+_HOST_LIBRARIES = (
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+)
 """What a host library may need. Loaded before ``confine``, after which no library can be opened by name."""
 
 
@@ -33,7 +40,7 @@ class CudaError(Exception):
 class IpcHandle(ctypes.Structure):
     """``CUipcMemHandle`` (CUDA driver API)."""
 
-    _fields_ = [("reserved", ctypes.c_char * 64)]  # noqa: RUF012
+    _fields_ = [("reserved", ctypes.c_char * 64)]
 
 
 class Candidate:
@@ -138,8 +145,7 @@ class Candidate:
     def _arguments(self, arguments: list[list[Any]]) -> list[Any]:
         buffers = self.private or self.shared
         values: list[Any] = [
-            ctypes.c_void_p(buffers[value][0]) if kind == "buffer" else ctypes.c_int(value)
-            for kind, value in arguments
+            ctypes.c_void_p(buffers[value][0]) if kind == "buffer" else ctypes.c_int(value) for kind, value in arguments
         ]
         return [*values, self.stream]
 

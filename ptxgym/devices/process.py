@@ -66,7 +66,14 @@ class CandidateProcess:
             listener.bind(str(self._folder / "judge"))
             listener.listen(1)
             self._process = subprocess.Popen(
-                [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, str(self._folder / "judge")],
+                [
+                    *(wrapper or []),
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    candidate.__file__,
+                    str(self._folder / "judge"),
+                ],
                 cwd=self._scratch,
                 env=minimal_environment(self._scratch) | (environment or {}),
                 stdin=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from typing import Any, ClassVar, Literal, SupportsFloat
+from typing import Any, Literal, SupportsFloat
 
 import gymnasium as gym
 
@@ -83,7 +83,7 @@ class KernelEnv(gym.Env[Observation, str]):
         MisuseError: An argument names something that does not exist or is not here.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 1}
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 1}  # noqa: RUF012 Gymnasium's own form
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class KernelEnv(gym.Env[Observation, str]):
         info = make_info(evaluation)
         return make_observation(self._text, turn, evaluation), reward, terminated, truncated, info
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The last text, in mode ``ansi``."""
         return self._text if self.render_mode == "ansi" else None
 
@@ -173,4 +173,4 @@ class KernelEnv(gym.Env[Observation, str]):
     def _show(self, text: str) -> None:
         self._text = text
         if self.render_mode == "human":
-            print(text)  # noqa: T201
+            print(text)

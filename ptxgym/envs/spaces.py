@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -42,7 +42,7 @@ class Unicode(gym.Space[str]):
         except UnicodeEncodeError:
             return False
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """Strings are JSON already."""
         return list(sample_n)
 
@@ -65,7 +65,7 @@ class Source(Unicode):
 
 
 @batch_space.register(Unicode)
-def _batch(space: Unicode, n: int = 1) -> gym.spaces.Tuple:
+def _batch(space: Unicode, n: int = 1) -> gym.spaces.Tuple[Any]:
     return gym.spaces.Tuple(tuple(space for _ in range(n)))
 
 
@@ -80,5 +80,7 @@ def _concatenate(space: Unicode, items: Any, out: Any) -> tuple[str, ...]:
 
 
 @iterate.register(Unicode)
-def _iterate(space: Unicode, items: Any) -> Any:
+def _iterate(  # type: ignore[misc]
+    space: Unicode, items: Any
+) -> Any:
     return iter(items)

@@ -77,7 +77,13 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         terminations, truncations = np.array(terminated, dtype=np.bool_), np.array(truncated, dtype=np.bool_)
         ended = terminations | truncations
         self._over = ended if self.autoreset_mode is not AutoresetMode.SAME_STEP else np.zeros_like(ended)
-        return self._stack(observations), np.array(rewards, dtype=np.float64), terminations, truncations, infos
+        return (
+            self._stack(observations),
+            np.array(rewards, dtype=np.float64),
+            terminations,
+            truncations,
+            infos,
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the workers and the environments."""

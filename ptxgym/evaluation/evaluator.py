@@ -144,9 +144,9 @@ class Evaluator:
             instruction_rule=options.instruction_rule,
             regime=options.regime,
         )
-        for name, stage in _RUNNING:
+        for name, work in _RUNNING:
             if name in options.stages:
-                run.stage(name, functools.partial(_on_device, stage, case))
+                run.stage(name, functools.partial(_on_device, work, case))
         evaluation = run.finish(program.key)
         if options.cache and evaluation.valid:
             self._keep(key, evaluation)
@@ -220,7 +220,10 @@ class _Run:
 
     def finish(self, program: str) -> Evaluation:
         """The record, with what did not run marked as skipped."""
-        failed = next((name for name in STAGES if name in self._results and self._results[name].status == "failed"), None)
+        failed = next(
+            (name for name in STAGES if name in self._results and self._results[name].status == "failed"),
+            None,
+        )
         for name in STAGES:
             if name not in self._results:
                 reason, message = ("earlier_failure", f"{failed} failed") if failed else ("not_requested", "")

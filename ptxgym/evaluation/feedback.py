@@ -55,7 +55,9 @@ def _stage_lines(stage: StageResult) -> list[str]:
         case CompileEvidence() as evidence:
             lines += _compile_lines(evidence, failed=stage.status == "failed")
         case MemoryEvidence() as evidence:
-            lines += [f"  {line}" for report in evidence.reports for text in report.reports for line in text.splitlines()]
+            lines += [
+                f"  {line}" for report in evidence.reports for text in report.reports for line in text.splitlines()
+            ]
             lines += _refused_lines("memory", evidence.refused)
         case CorrectnessEvidence() as evidence:
             lines += _correctness_lines(evidence)
@@ -83,9 +85,8 @@ def _correctness_lines(evidence: CorrectnessEvidence) -> list[str]:
     worst = evidence.worst
     lines = []
     if worst is not None and not worst.passed:
-        shown = dict.fromkeys(c.output for c in evidence.comparisons if not c.passed)
-        for output in shown:
-            lines.append(_comparison_line(next(c for c in evidence.comparisons if c.output == output and not c.passed)))
+        first_failures = {c.output: c for c in reversed(evidence.comparisons) if not c.passed}
+        lines += [_comparison_line(comparison) for comparison in first_failures.values()]
     elif worst is not None:
         lines.append(
             f"correctness: {len(evidence.comparisons)} comparisons passed; largest norm error {worst.norm_error:.1e} "

@@ -135,7 +135,9 @@ class InstructionEvidence(Record):
     @property
     def work_fraction(self) -> float:
         """Share of the operator's FLOPs that target tensor instructions executed, at most 1; NaN when unknown."""
-        return min(1.0, self.tensor_flops / self.required_flops) if self.required_flops else math.nan
+        if math.isnan(self.tensor_flops) or not self.required_flops:  # min(1.0, nan) would be 1.0
+            return math.nan
+        return min(1.0, self.tensor_flops / self.required_flops)
 
 
 class TimingEvidence(Record):
@@ -200,7 +202,7 @@ class Evaluation(Record):
     notes: tuple[str, ...] = ()
     cached: bool = False
     """Whether it was answered from the cache."""
-    software: dict[str, str] = {}
+    software: dict[str, str] = Field(default_factory=dict)
     """Versions of what judged."""
 
     def stage(self, name: StageName) -> StageResult:

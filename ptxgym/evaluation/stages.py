@@ -260,16 +260,25 @@ def instruction_evidence(report: InstructionReport, program: Program, task: Task
 
 def _instruction_reason(evidence: InstructionEvidence, case: Case) -> tuple[str, str]:
     if evidence.foreign_kernels:
-        return "foreign_kernel", f"Kernels ran that are not in this source: {', '.join(evidence.foreign_kernels)[:300]}."
+        return (
+            "foreign_kernel",
+            f"Kernels ran that are not in this source: {', '.join(evidence.foreign_kernels)[:300]}.",
+        )
     if not evidence.executed:
-        return "not_executed", f"No target instruction was executed. {case.task.architecture.instructions} is required."
+        return (
+            "not_executed",
+            f"No target instruction was executed. {case.task.architecture.instructions} is required.",
+        )
     if case.instruction_rule == "paper":
         return "", ""
     if math.isnan(evidence.work_fraction):
         return "work_unknown", "The counter does not tell how many FLOPs the target instructions executed."
     if evidence.work_fraction < WORK_FRACTION_LIMIT:
         share = f"{evidence.work_fraction:.1%}"
-        return "token_use", f"Target tensor instructions executed only {share} of the operator's FLOPs in bf16."
+        return (
+            "token_use",
+            f"Target tensor instructions executed only {share} of the operator's FLOPs in bf16.",
+        )
     return "", ""
 
 
@@ -298,12 +307,19 @@ def timing_stage(case: Case) -> StageResult:
     report = case.device.time(case.program, task, shape, inputs, check, case.regime)
     if min(round_.candidate for round_ in report.rounds) <= 0:
         return StageResult(
-            stage="timing", status="failed", reason="no_kernel", message="A timed call launched nothing on the device."
+            stage="timing",
+            status="failed",
+            reason="no_kernel",
+            message="A timed call launched nothing on the device.",
         )
     evidence = timing_evidence(report, case)
     reason, message = _timing_reason(evidence, case.program)
     return StageResult(
-        stage="timing", status="failed" if reason else "passed", reason=reason, message=message, evidence=evidence
+        stage="timing",
+        status="failed" if reason else "passed",
+        reason=reason,
+        message=message,
+        evidence=evidence,
     )
 
 
@@ -334,9 +350,18 @@ def _timing_reason(evidence: TimingEvidence, program: Program) -> tuple[str, str
         return "wrong_when_timed", "An output of a timed call was wrong: every call gets new inputs."
     foreign = set(report.candidate_kernels) - {kernel.name for kernel in program.instructions}
     if foreign:
-        return "foreign_kernel", f"Kernels ran that are not in this source: {', '.join(sorted(foreign))[:300]}."
+        return (
+            "foreign_kernel",
+            f"Kernels ran that are not in this source: {', '.join(sorted(foreign))[:300]}.",
+        )
     if evidence.candidate_seconds < _ROOFLINE_SLACK * evidence.roofline_seconds:
-        return "below_roofline", "The measured time is shorter than this device can do the operator's work in."
+        return (
+            "below_roofline",
+            "The measured time is shorter than this device can do the operator's work in.",
+        )
     if report.wall_seconds_per_call > _SLOPE_SLACK * evidence.candidate_seconds + _SLOPE_OVERHEAD_SECONDS:
-        return "clock_mismatch", "Calls take longer by the judge's clock than the device time that was recorded."
+        return (
+            "clock_mismatch",
+            "Calls take longer by the judge's clock than the device time that was recorded.",
+        )
     return "", ""

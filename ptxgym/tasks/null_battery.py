@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def null_answers(operator: Operator, shape: Shape, inputs: Tensors, reference: Tensors) -> Iterator[tuple[str, Tensors]]:
+def null_answers(
+    operator: Operator, shape: Shape, inputs: Tensors, reference: Tensors
+) -> Iterator[tuple[str, Tensors]]:
     """Outputs that need no computation, with a name each: zeros, ones, the reference's mean, copies of each input.
 
     Args:

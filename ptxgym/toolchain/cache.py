@@ -71,7 +71,7 @@ class Cache:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def prune(self) -> int:
-        """Remove the entries used longest ago until the rest fits, and scraps of crashed writers; returns bytes freed."""
+        """Remove what was used longest ago until the rest fits, and scraps of crashed writers; returns bytes freed."""
         entries = [(path.stat().st_mtime, _size(path), path) for path in self.folder.glob("??/*") if path.is_dir()]
         excess = sum(size for _, size, _ in entries) - self.limit
         freed = 0

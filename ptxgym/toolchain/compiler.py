@@ -120,12 +120,18 @@ def _status(result: ToolResult, folder: Path, toolkit: Toolkit, limits: Limits) 
     if result.timed_out:
         return "timeout", f"The compiler was stopped after {limits.seconds:.0f} s."
     if result.returncode != 0 or not (folder / "kernel.so").exists():
-        return "rejected", "" if result.output.strip() else f"nvcc ended with code {result.returncode} and no message."
+        return (
+            "rejected",
+            "" if result.output.strip() else f"nvcc ended with code {result.returncode} and no message.",
+        )
     missing = sorted({name for name in _UNRESOLVED.findall(result.output) if not _DRIVER_SYMBOL.match(name)})
     if missing:
         return "rejected", f"Link error: {', '.join(missing)} is declared but defined nowhere."
     if "run" not in _exported(folder, toolkit):
-        return "rejected", "The library exports no `run`. Define the function that the task's signature declares."
+        return (
+            "rejected",
+            "The library exports no `run`. Define the function that the task's signature declares.",
+        )
     return "compiled", ""
 
 

@@ -51,7 +51,7 @@ def run_tool(
     cwd: Path,
     readable: Iterable[Path],
     environment: Mapping[str, str] | None = None,
-    limits: Limits = Limits(),  # noqa: B008 frozen
+    limits: Limits = Limits(),
 ) -> ToolResult:
     """Run a command that reads only ``readable`` and its own folder, and writes only there.
 

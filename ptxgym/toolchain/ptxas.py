@@ -10,13 +10,13 @@ from ptxgym.toolchain.program import Advisory, KernelResources
 _MEANINGS = {
     "C7508": "setmaxnreg was ignored: the register count at entry is unknown. Give the kernel "
     "__launch_bounds__(threads, 1), with the 1.",
-    "C7510": "wgmma was serialised because its pipeline crosses a function that is not inlined. Make it __forceinline__.",
+    "C7510": "wgmma was serialised because its pipeline crosses a function that is not inlined: __forceinline__ it.",
     "C7511": "wgmma was serialised: accumulators and temporaries exceed the registers of the pipeline. Use a smaller "
     "tile per warpgroup, or setmaxnreg.inc before the accumulators first appear.",
     "C7512": "wgmma was serialised: the function runs out of registers. Use a smaller tile per warpgroup or raise the "
     "register count.",
     "C7514": "wgmma was serialised: accumulator registers are read or written while a wgmma is in flight. Wait first.",
-    "C7517": "A wait was inserted: accumulators are read before wgmma.wait_group. The result is right, the overlap gone.",
+    "C7517": "A wait was inserted: accumulators are read before wgmma.wait_group. The result is right, but slower.",
     "C7519": "A wgmma.fence was inserted: registers were written after the last one. Harmless, but say it yourself.",
     "C7520": "wgmma was serialised: the fence stands in another branch than the wgmma.",
 }
@@ -55,7 +55,7 @@ def parse_resources(report: str) -> tuple[KernelResources, ...]:
 
 def parse_advisories(report: str) -> tuple[Advisory, ...]:
     """Each advisory once, with what it means."""
-    found = {}
+    found: dict[str, Advisory] = {}
     for line in report.splitlines():
         if line.startswith("ptxas") and (match := _ADVISORY.search(line)):
             found.setdefault(match[1], Advisory(code=match[1], meaning=_MEANINGS.get(match[1], match[2].strip())))

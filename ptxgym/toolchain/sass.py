@@ -80,7 +80,13 @@ def disassemble(cubin: Path, nvdisasm: Path) -> tuple[KernelInstructions, ...]:
     result = run_tool(
         [str(nvdisasm), "-json", cubin.name],
         cwd=cubin.parent,
-        readable=[nvdisasm.parent.parent, Path("/usr/lib"), Path("/lib"), Path("/lib64"), Path("/etc/ld.so.cache")],
+        readable=[
+            nvdisasm.parent.parent,
+            Path("/usr/lib"),
+            Path("/lib"),
+            Path("/lib64"),
+            Path("/etc/ld.so.cache"),
+        ],
         limits=Limits(seconds=30, output=1 << 28),
     )
     try:

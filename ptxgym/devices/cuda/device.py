@@ -115,7 +115,12 @@ class CudaDevice(Device):
             with (
                 self._lock.shared(),
                 self._open(
-                    program, task, wrapper=wrapper, readable=nsight_files(), private=True, run_seconds=_TOOL_SECONDS
+                    program,
+                    task,
+                    wrapper=wrapper,
+                    readable=nsight_files(),
+                    private=True,
+                    run_seconds=_TOOL_SECONDS,
                 ) as session,
             ):
                 session.bind(shape)

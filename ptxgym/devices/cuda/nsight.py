@@ -24,7 +24,15 @@ def nsight_command(log: Path) -> list[str]:
     if tool is None:
         raise MissingToolError("ncu (Nsight Compute)", "It is part of the CUDA toolkit.")
     return [
-        *(tool, "--clock-control", "none", "--cache-control", "none", "--metrics", f"inst_executed,{_TRUE_THREADS}"),
+        *(
+            tool,
+            "--clock-control",
+            "none",
+            "--cache-control",
+            "none",
+            "--metrics",
+            f"inst_executed,{_TRUE_THREADS}",
+        ),
         *("--import-source", "no", "--page", "source", "--print-source", "sass", "--csv"),
         *("--print-kernel-base", "mangled", "--log-file", str(log)),
     ]
@@ -33,7 +41,15 @@ def nsight_command(log: Path) -> list[str]:
 def nsight_files() -> list[str]:
     """What the tool's part in the profiled process reads after the process has given up its files."""
     tool = Path(shutil.which("ncu") or "/usr/local/cuda/bin/ncu").resolve()
-    return [str(tool.parent.parent), "/opt/nvidia", "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
+    return [
+        str(tool.parent.parent),
+        "/opt/nvidia",
+        "/usr/lib",
+        "/usr/lib64",
+        "/lib",
+        "/lib64",
+        "/etc/ld.so.cache",
+    ]
 
 
 def parse_nsight_log(text: str) -> tuple[KernelExecution, ...]:

@@ -157,4 +157,4 @@ def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     import torch
 
     bits = torch.int16 if left.element_size() == 2 else torch.int32
-    return torch.equal(left.view(bits), right.view(bits))
+    return bool(torch.equal(left.view(bits), right.view(bits)))

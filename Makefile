@@ -1,0 +1,49 @@
+# Each target does all of its own set-up: a virtual environment, the compiler's wheels, and this package.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+KERNEL := examples/kernels/hopper/gemm.cu
+TASK := PTXBench-GEMM-H100
+
+.PHONY: quickstart test test-gpu lint format bench docs clean
+
+quickstart: $(READY)  ## judge the example kernel on whatever this machine has
+	$(BIN)/ptxgym doctor
+	$(BIN)/ptxgym evaluate $(KERNEL) --env $(TASK) || test $$? -eq 3
+
+test: $(READY) lint  ## everything that needs no GPU
+	$(BIN)/python -m pytest -m "not gpu"
+
+test-gpu: $(READY)  ## everything that needs a Hopper GPU
+	$(BIN)/pip install --quiet --editable '.[cuda]'
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## measure ptxgym itself
+	$(BIN)/ptxgym bench --json bench.json
+
+docs: $(READY)  ## write the generated pages of docs/
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+
+# torch first and pinned: the build that lies on the CI machines' disk. `make TORCH='torch>=2.6'` takes another.
+TORCH ?= torch==2.13.0
+
+$(READY): pyproject.toml requirements-ci.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ptxgym needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements-ci.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,5 @@
+"""``python -m ptxgym`` is the command line."""
+
+from ptxgym.cli import main
+
+main()

@@ -1,0 +1,249 @@
+"""The command line: parses and prints; the work lives elsewhere. Results go to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ptxgym import __version__
+from ptxgym.errors import MisuseError
+from ptxgym.tasks import TASKS, format_shape, get_task
+
+app = typer.Typer(
+    name="ptxgym",
+    help="Judge CUDA kernels that must use architecture-specific PTX.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False)
+
+_MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "unknown": "[yellow]?[/]", "skipped": "[dim]–[/]"}
+_LEVELS = {"ok": "[green]✓[/]", "limited": "[yellow]?[/]", "missing": "[red]✗[/]"}
+
+EXIT_FAILED, EXIT_MISUSE, EXIT_UNKNOWN = 1, 2, 3
+
+Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cuda, or none (compile and inspect only).")]
+EnvOption = Annotated[str, typer.Option("--env", help="A task's id; `ptxgym list` shows them.")]
+
+
+@app.command("list")
+def list_tasks(as_json: Json = False) -> None:
+    """Show every task: id, workload and FLOPs."""
+    if as_json:
+        rows = [
+            {"id": t.id, "workload": dict(t.workload), "flops": t.operator.flops(t.workload)} for t in TASKS.values()
+        ]
+        print(json.dumps(rows))
+        return
+    table = Table("id", "workload", "TFLOP", box=None, header_style="bold")
+    for task in TASKS.values():
+        table.add_row(task.id, format_shape(task.workload), f"{task.operator.flops(task.workload) / 1e12:.2f}")
+    out.print(table)
+
+
+@app.command()
+def describe(task_id: Annotated[str, typer.Argument(metavar="ID")], as_json: Json = False) -> None:
+    """Show one task as a policy sees it, and what stands behind it."""
+    from ptxgym.envs.prompt import task_prompt
+    from ptxgym.evaluation import EvaluationOptions
+    from ptxgym.rewards import TARGET_SPEEDUP
+
+    task = get_task(task_id)
+    operator, shape = task.operator, task.workload
+    prompt = task_prompt(task, EvaluationOptions(), TARGET_SPEEDUP, 8, "")
+    if as_json:
+        record = {
+            "id": task.id,
+            "target": f"sm_{task.architecture.target}",
+            "signature": operator.signature(),
+            "workload": dict(shape),
+            "probes": [dict(probe) for probe in task.probes],
+            "flops": operator.flops(shape),
+            "bytes": operator.bytes(shape),
+            "prompt": prompt,
+        }
+        print(json.dumps(record))
+        return
+    out.print(escape(prompt), end="")
+    flops, moved = operator.flops(shape), operator.bytes(shape)
+    out.print(f"\n{flops:.4g} FLOPs, {moved:.4g} bytes at least, {flops / moved:.0f} FLOPs per byte")
+
+
+@app.command()
+def evaluate(
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.cu", help="The source; - reads standard input.")],
+    env: EnvOption,
+    device: DeviceOption = "auto",
+    regime: Annotated[str, typer.Option(help="Timing: hot (under load) or cool (idle before each call).")] = "hot",
+    shapes: Annotated[str, typer.Option(help="all, or workload (the paper's rule).")] = "all",
+    instruction_rule: Annotated[str, typer.Option(help="work, or paper (one execution is enough).")] = "work",
+    cache: Annotated[bool, typer.Option(help="Answer from a kept evaluation of the same program.")] = True,
+    records: Annotated[Path | None, typer.Option(help="Append the evaluation's record to this JSONL file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Judge a kernel. Exit code 0: passed; 1: failed; 3: this machine could not tell."""
+    from pydantic import ValidationError
+
+    from ptxgym.evaluation import EvaluationOptions, Evaluator, feedback
+    from ptxgym.progress import StageProgress
+    from ptxgym.rewards import staged
+    from ptxgym.trajectories import append_record, make_record
+
+    source = sys.stdin.read() if str(kernel) == "-" else _read(kernel)
+    try:
+        options = EvaluationOptions.model_validate(
+            {
+                "device": device,
+                "regime": regime,
+                "shapes": shapes,
+                "instruction_rule": instruction_rule,
+                "cache": cache,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise MisuseError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}.") from None
+    evaluator = Evaluator(get_task(env), options)
+    with StageProgress(err) as progress:
+        evaluation = evaluator.evaluate(source, progress)
+    if records is not None:
+        append_record(records, make_record(source, options, evaluation, staged(evaluation), 1))
+    if as_json:
+        print(evaluation.model_dump_json())
+    else:
+        out.print(f"[bold]{kernel.name}[/] · {env} · {evaluation.device.name}{' · cached' * evaluation.cached}")
+        for stage in evaluation.stages:
+            seconds = f"{stage.seconds:5.1f} s" if stage.status != "skipped" else "       "
+            out.print(f"{_MARKS[stage.status]} {stage.stage:<13}{seconds}   {escape(_summary(stage))}")
+        out.print()
+        out.print(escape(feedback(evaluation)))
+    raise typer.Exit(0 if evaluation.status == "passed" else EXIT_FAILED if evaluation.valid else EXIT_UNKNOWN)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Tell what this machine can do, and how to get what is missing. Exit code 1: nothing can be compiled."""
+    from ptxgym.doctor import examine
+
+    findings = list(examine())
+    if as_json:
+        print(json.dumps([{"name": f.name, "level": f.level, "detail": f.detail} for f in findings]))
+    else:
+        for finding in findings:
+            out.print(f"{_LEVELS[finding.level]} {finding.name:<28}{escape(finding.detail)}")
+    raise typer.Exit(EXIT_FAILED if any(f.level == "missing" for f in findings) else 0)
+
+
+@app.command()
+def validate(
+    records: Annotated[Path, typer.Argument(help="A JSONL file of evaluation records.")],
+    device: Annotated[str | None, typer.Option(help="Judge on another device than the records'.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Judge recorded submissions again and say what reproduced. Exit code 1: something did not."""
+    from ptxgym.trajectories import read_records, reproduce
+
+    if not records.exists():
+        raise MisuseError(f"There is no file {records}.")
+    failures = 0
+    for number, record in enumerate(read_records(records), start=1):
+        err.print(f"judging {number}: {record.task} turn {record.turn}", style="dim")
+        again = reproduce(record, device)
+        good = not again.differences and again.speedup_agrees is not False
+        failures += not good
+        if as_json:
+            print(again.model_dump_json())
+            continue
+        speeds = "".join(
+            f" {label} {value:.3f}"
+            for label, value in (("was", record.evaluation.speedup), ("is", again.again.speedup))
+            if not math.isnan(value)
+        )
+        what = "; ".join(again.differences) or ("reproduced" if good else "the speedup differs")
+        out.print(f"{_MARKS['passed' if good else 'failed']} {record.task} turn {record.turn}: {escape(what)}{speeds}")
+    raise typer.Exit(EXIT_FAILED if failures else 0)
+
+
+@app.command()
+def bench(
+    only: Annotated[list[str] | None, typer.Argument(help="Names of benchmarks; all that run here by default.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure ptxgym itself: start-up, cache, compilation, and on a GPU verdicts per minute and repeatability."""
+    from ptxgym.bench import run_benchmarks
+
+    measured = []
+    table = Table("benchmark", "figure", "goal", "", box=None, header_style="bold")
+    for figure in run_benchmarks(only or [], lambda text: err.print(text, style="dim")):
+        measured.append(figure)
+        table.add_row(figure.name, figure.text, figure.goal, _MARKS["passed" if figure.reached else "failed"])
+    if json_file is not None:
+        json_file.write_text(json.dumps([figure.as_json() for figure in measured], indent=1) + "\n", encoding="utf-8")
+    out.print(table)
+
+
+@app.callback(invoke_without_command=True)
+def _main(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        out.print(__version__)
+        raise typer.Exit
+
+
+def _summary(stage: object) -> str:
+    from ptxgym.evaluation import (
+        CompileEvidence,
+        CorrectnessEvidence,
+        InstructionEvidence,
+        MemoryEvidence,
+        StageResult,
+        TimingEvidence,
+    )
+
+    assert isinstance(stage, StageResult)
+    if stage.message:
+        return stage.message
+    match stage.evidence:
+        case CompileEvidence() as e:
+            return f"{e.registers} registers, {f'{e.spill_bytes} bytes spilled' if e.spill_bytes else 'no spills'}"
+        case MemoryEvidence() as e:
+            return f"{e.reports[0].tool} clean on {len(e.shapes)} shapes"
+        case CorrectnessEvidence(worst=worst) as e if worst:
+            return f"{len(e.comparisons)} comparisons, norm error {worst.norm_error:.1e} at most"
+        case InstructionEvidence() as e:
+            return f"work fraction {e.work_fraction:.3f} ({e.tool})"
+        case TimingEvidence() as e:
+            return (
+                f"{e.candidate_seconds * 1e3:.3f} ms, speedup {e.speedup:.3f} [{e.speedup_low:.3f}, "
+                f"{e.speedup_high:.3f}] over {e.report.reference}, {e.regime}"
+            )
+    return ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise MisuseError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise MisuseError(f"{path} is not UTF-8 text.") from None
+
+
+def main() -> NoReturn:
+    """The entry point: a sentence instead of a traceback for what the caller can mend."""
+    try:
+        app()
+    except MisuseError as error:
+        err.print(f"ptxgym: {error}", style="red", markup=False)
+        sys.exit(EXIT_MISUSE)
+    sys.exit(0)

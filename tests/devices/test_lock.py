@@ -1,0 +1,58 @@
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ptxgym.devices.cuda.lock import GpuLock
+
+
+@pytest.fixture
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GpuLock:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    return GpuLock("GPU-test")
+
+
+def test_many_may_run_but_one_that_times_is_alone(lock: GpuLock):
+    inside, most, alone = [], [], []
+
+    def run() -> None:
+        with lock.shared():
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.05)
+            inside.pop()
+
+    def time_it() -> None:
+        with lock.exclusive():
+            alone.append(len(inside))
+            time.sleep(0.05)
+            alone.append(len(inside))
+
+    threads = [threading.Thread(target=run) for _ in range(6)] + [threading.Thread(target=time_it) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) > 1
+    assert alone == [0, 0, 0, 0]
+
+
+def test_a_stream_of_runners_does_not_keep_out_one_that_times(lock: GpuLock):
+    stop = threading.Event()
+
+    def run_on() -> None:
+        while not stop.is_set():
+            with lock.shared():
+                time.sleep(0.02)
+
+    runners = [threading.Thread(target=run_on) for _ in range(4)]
+    for runner in runners:
+        runner.start()
+    start = time.monotonic()
+    with lock.exclusive():
+        waited = time.monotonic() - start
+    stop.set()
+    for runner in runners:
+        runner.join()
+    assert waited < 5

@@ -1,0 +1,155 @@
+"""The judge's side of a candidate's process, with real libraries in real processes. No GPU: ``start`` is not asked."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from ptxgym.devices.process import CandidateProcess
+from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.toolchain import Program
+
+_COMPILER = shutil.which("gcc") or shutil.which("cc")
+
+
+@pytest.fixture
+def program(tmp_path: Path):
+    """Build a Program whose library is plain C."""
+
+    def build(code: str) -> Program:
+        (tmp_path / "kernel.c").write_text(code)
+        subprocess.run([_COMPILER, "-shared", "-fPIC", "-o", tmp_path / "kernel.so", tmp_path / "kernel.c"], check=True)
+        return Program(
+            source_sha256="",
+            key="",
+            target="sm_90a",
+            status="compiled",
+            diagnostics="",
+            compiler="cc",
+            seconds=0,
+            folder=tmp_path,
+        )
+
+    return build
+
+
+def _leftovers() -> set[str]:
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("ptxgym-")}
+
+
+def test_a_library_is_loaded_into_a_confined_process_and_nothing_is_left(program):
+    before = _leftovers()
+    with CandidateProcess(program("int run(void) { return 0; }")) as process:
+        process.load()
+        assert {"limits", "files", "syscalls"} >= set(process.confinement)
+        assert "limits" in process.confinement
+    assert process.close() is not None
+    assert _leftovers() == before
+
+
+def test_a_constructor_that_exits_with_success_is_no_success(program):
+    code = "#include <stdlib.h>\n__attribute__((constructor)) void leave(void) { exit(0); } int run(void) { return 0; }"
+    with CandidateProcess(program(code)) as process, pytest.raises(CandidateError) as caught:
+        process.load()
+    assert caught.value.reason == "exit"
+    assert "code 0" in caught.value.message
+
+
+def test_a_crash_is_named_by_its_signal(program):
+    code = "__attribute__((constructor)) void fall(void) { *(volatile int*)0 = 1; } int run(void) { return 0; }"
+    with CandidateProcess(program(code)) as process, pytest.raises(CandidateError, match="SIGSEGV") as caught:
+        process.load()
+    assert caught.value.reason == "crash"
+
+
+def test_a_constructor_that_hangs_is_ended_in_time(program):
+    code = "__attribute__((constructor)) void spin(void) { for (;;) {} } int run(void) { return 0; }"
+    start = time.monotonic()
+    with CandidateProcess(program(code)) as process, pytest.raises(CandidateError) as caught:
+        process.load(timeout=0.5)
+    assert caught.value.reason == "timeout"
+    assert time.monotonic() - start < 5
+    assert process._process.poll() is not None
+
+
+def test_a_missing_symbol_is_the_candidates(program):
+    with CandidateProcess(program("int other(void) { return 0; }")) as process, pytest.raises(CandidateError) as caught:
+        process.load()
+    assert caught.value.reason == "load_error"
+
+
+def test_noise_on_the_channel_is_the_candidates(program):
+    code = """
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) void forge(void) {
+  for (int fd = 3; fd < 64; ++fd) (void)!write(fd, "PASSED\\n", 7);
+}
+int run(void) { return 0; }"""
+    with CandidateProcess(program(code)) as process, pytest.raises(CandidateError) as caught:
+        process.load()
+    assert caught.value.reason == "protocol"
+
+
+def test_an_endless_reply_is_cut_off(program):
+    code = """
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) void flood(void) {
+  char noise[65536];
+  memset(noise, 'x', sizeof noise);
+  for (;;) for (int fd = 3; fd < 16; ++fd) (void)!write(fd, noise, sizeof noise);
+}
+int run(void) { return 0; }"""
+    with CandidateProcess(program(code)) as process, pytest.raises(CandidateError):
+        process.load(timeout=5)
+
+
+def test_children_network_and_other_files_are_out_of_reach(program, tmp_path):
+    (tmp_path / "secret").write_text("42")
+    code = f"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <dlfcn.h>
+__attribute__((constructor)) void probe(void) {{
+  int reached = 0;
+  if (fork() >= 0) reached |= 1;
+  if (socket(AF_INET, SOCK_STREAM, 0) >= 0) reached |= 2;
+  if (open("{tmp_path / "secret"}", O_RDONLY) >= 0) reached |= 4;
+  if (open("/proc/1/environ", O_RDONLY) >= 0) reached |= 8;
+  if (dlopen("libssl.so.3", RTLD_NOW) || dlopen("libz.so.1", RTLD_NOW)) reached |= 16;
+  if (reached) _exit(64 + reached);
+}}
+int run(void) {{ return 0; }}"""
+    with CandidateProcess(program(code)) as process:
+        process.load()
+        if set(process.confinement) < {"files", "syscalls"}:
+            pytest.skip(f"this kernel confines by {process.confinement} only")
+
+
+def test_the_environment_is_scrubbed(program, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PTXGYM_SECRET", "42")
+    code = """
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) void look(void) { if (getenv("PTXGYM_SECRET")) _exit(65); }
+int run(void) { return 0; }"""
+    with CandidateProcess(program(code)) as process:
+        process.load()
+
+
+def test_what_fails_before_the_candidate_is_loaded_is_not_its_fault(program):
+    with CandidateProcess(program("int run(void) { return 0; }")) as process:
+        with pytest.raises(InfrastructureError, match=r"libcuda\.so\.does-not-exist"):
+            process.ask("start", driver="libcuda.so.does-not-exist", runtime="", timer=None)
+
+
+def test_a_wrapper_that_cannot_start_is_not_the_candidates_fault(program):
+    with pytest.raises(InfrastructureError, match="did not start"):
+        CandidateProcess(program("int run(void) { return 0; }"), wrapper=["/bin/false"])

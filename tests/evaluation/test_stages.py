@@ -1,0 +1,266 @@
+"""Every outcome of every stage, driven through a scripted device; compilation is real."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, feedback
+from ptxgym.tasks import Task, get_task
+
+from .doubles import KERNEL, ScriptedDevice
+
+SOURCE = (
+    'extern "C" __global__ void _Z6kernelv() {}\nextern "C" cudaError_t run(const __nv_bfloat16* A, '
+    "const __nv_bfloat16* B, __nv_bfloat16* C, int M, int N, int K, cudaStream_t stream) "
+    "{ _Z6kernelv<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+)
+SMALL = {"M": 256, "N": 128, "K": 64}
+
+
+@pytest.fixture
+def task() -> Task:
+    return dataclasses.replace(get_task("PTXBench-GEMM-H100"), workload=SMALL, probes=({"M": 128, "N": 256, "K": 64},))
+
+
+@pytest.fixture
+def device(task: Task) -> ScriptedDevice:
+    return ScriptedDevice(task)
+
+
+def judge(device: ScriptedDevice, source: object = SOURCE, **options: object) -> Evaluation:
+    evaluator = Evaluator(device.task, EvaluationOptions(cache=False, **options))
+    evaluator.__dict__["device"] = device
+    evaluation = evaluator.evaluate(source)
+    text = evaluation.model_dump_json()
+    assert Evaluation.model_validate_json(text).model_dump_json() == text
+    assert len(feedback(evaluation)) <= 6000
+    return evaluation
+
+
+def statuses(evaluation: Evaluation) -> str:
+    return " ".join(stage.status for stage in evaluation.stages)
+
+
+def test_an_honest_kernel_passes_every_stage(device):
+    evaluation = judge(device)
+    assert evaluation.status == "passed"
+    assert statuses(evaluation) == "passed passed passed passed passed passed"
+    assert evaluation.work_fraction == 1
+    assert evaluation.speedup == pytest.approx(0.95, rel=0.01)
+    timing = evaluation.stage("timing").evidence
+    assert timing.speedup_low <= timing.speedup <= timing.speedup_high
+    text = feedback(evaluation)
+    assert text.startswith("PASSED")
+    assert "speedup 0.9" in text
+    assert "work fraction 1.000" in text
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda C: C.zero_(), "mismatch"),
+        (lambda C: C.fill_(float("nan")), "nonfinite"),
+        (lambda C: C.fill_(float("inf")), "nonfinite"),
+        (lambda C: C.view(torch.int16).fill_(-1), "unwritten"),
+        (lambda C: C.view(-1)[17:18].add_(50), "mismatch"),
+        (lambda C: C.mul_(1.015), "low_precision"),
+    ],
+)
+def test_a_wrong_output_is_incorrect_and_nothing_later_runs(device, spoil, reason):
+    honest = device.answer
+
+    def answer(inputs):
+        outputs = honest(inputs)
+        spoil(outputs["C"])
+        return outputs
+
+    device.answer = answer
+    device.task = dataclasses.replace(
+        device.task, tolerance=dataclasses.replace(device.task.tolerance, absolute=1.0, relative=2e-2)
+    )
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.stage("correctness").reason) == ("incorrect", reason)
+    assert statuses(evaluation) == "passed passed passed failed skipped skipped"
+    assert math.isnan(evaluation.speedup)
+    assert "expected" in feedback(evaluation)
+    assert device.calls == ["memory", "session"]
+
+
+def test_feedback_names_the_worst_element(device):
+    honest = device.answer
+
+    def answer(inputs):
+        outputs = honest(inputs)
+        outputs["C"][3, 5] = 1000.0
+        return outputs
+
+    device.answer = answer
+    text = feedback(judge(device))
+    assert "C[3, 5]: got 1000, expected" in text
+
+
+def test_changed_inputs_fail_even_when_the_output_is_right(device):
+    device.mutates = True
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.stage("correctness").reason) == ("incorrect", "mutated_inputs")
+
+
+def test_memory_errors_stop_the_evaluation_and_are_shown(device):
+    device.memory_errors = 3
+    evaluation = judge(device)
+    assert evaluation.status == "memory_error"
+    assert statuses(evaluation) == "passed passed failed skipped skipped skipped"
+    assert "Invalid __global__ write" in feedback(evaluation)
+
+
+def test_a_checker_that_did_not_finish_is_unknown_not_clean(device):
+    device.memory_complete = False
+    evaluation = judge(device)
+    assert evaluation.stage("memory").status == "unknown"
+    assert evaluation.correct, "the other stages go on"
+    assert (evaluation.status, evaluation.valid) == ("unknown", False)
+
+
+def test_a_refused_probe_is_no_failure(device):
+    device.refuses = lambda shape: shape != SMALL
+    evaluation = judge(device)
+    assert evaluation.stage("memory").status == "unknown"
+    assert evaluation.correct
+    assert "run refused M=128" in feedback(evaluation)
+
+
+def test_a_refused_workload_is_a_failure(device):
+    device.refuses = lambda shape: shape == SMALL
+    evaluation = judge(device)
+    assert evaluation.status == "runtime_error"
+
+
+def test_the_papers_rule_looks_at_the_workload_alone(device):
+    device.refuses = lambda shape: shape != SMALL
+    evaluation = judge(device, shapes="workload")
+    assert evaluation.status == "passed"
+    assert {c.shape for c in evaluation.stage("correctness").evidence.comparisons} == {"M=256 N=128 K=64"}
+
+
+def test_no_target_instruction_is_a_failure_but_the_kernel_is_timed(device):
+    device.threads = {"FFMA": 10**9, "HMMA.16816.F32.BF16": 10**6}
+    evaluation = judge(device)
+    assert evaluation.status == "target_instructions_missing"
+    assert evaluation.stage("instructions").reason == "not_executed"
+    assert evaluation.correct
+    assert evaluation.work_fraction == 0
+    assert evaluation.speedup == pytest.approx(0.95, rel=0.01)
+
+
+def test_token_use_fails_the_work_rule_and_passes_the_papers(device):
+    device.threads = {"HGMMA.64x256x16.F32.BF16": 128, "FFMA": 10**9}
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.stage("instructions").reason) == (
+        "target_instructions_missing",
+        "token_use",
+    )
+    assert judge(device, instruction_rule="paper").status == "passed"
+
+
+def test_a_copy_instruction_alone_satisfies_only_the_papers_rule(device):
+    device.threads = {"UTMALDG.2D": 1, "FFMA": 10**9}
+    assert judge(device).stage("instructions").reason == "token_use"
+    assert judge(device, instruction_rule="paper").status == "passed"
+
+
+def test_fp8_tensor_instructions_do_no_bf16_work(device):
+    device.threads = {"QGMMA.64x256x32.F32.E4M3.E4M3": 10**9}
+    evaluation = judge(device)
+    assert evaluation.stage("instructions").reason == "token_use"
+    assert evaluation.work_fraction == 0
+
+
+def test_a_kernel_that_is_not_in_the_source_is_found(device):
+    device.kernel = "nvjet_sm90_tst_256x128"
+    assert judge(device).stage("instructions").reason == "foreign_kernel"
+
+
+def test_work_beyond_what_is_needed_counts_as_one(device):
+    device.threads["HGMMA.64x256x16.F32.BF16"] *= 3
+    assert judge(device).work_fraction == 1
+
+
+def test_work_on_blackwell_is_unknown_because_opcodes_do_not_tell():
+    task = dataclasses.replace(get_task("PTXBench-GEMM-B200"), workload=SMALL, probes=(SMALL,))
+    device = ScriptedDevice(task)
+    device.threads = {"UTCHMMA": 100, "LDTM.x32": 100}
+    evaluation = judge(device)
+    assert evaluation.stage("instructions").status == "unknown"
+    assert math.isnan(evaluation.work_fraction)
+    assert judge(device, instruction_rule="paper").stage("instructions").status == "passed"
+    device.threads = {"UTCATOMSWS.FIND_AND_SET.ALIGN": 1, "UTCBAR": 1, "UTMALDG.2D": 9}
+    assert judge(device, instruction_rule="paper").stage("instructions").reason == "not_executed"
+
+
+def test_a_time_below_the_roofline_is_implausible(device):
+    device.info = device.info.model_copy(update={"memory_bandwidth": 1e3})
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.stage("timing").reason) == ("implausible", "below_roofline")
+    assert math.isnan(evaluation.speedup), "it is no record"
+
+
+def test_a_forged_clock_is_implausible(device):
+    device.wall_seconds = 5e-3
+    assert judge(device).stage("timing").reason == "clock_mismatch"
+
+
+def test_a_call_that_launches_nothing_is_no_record(device):
+    device.candidate_seconds = 0.0
+    assert judge(device).stage("timing").reason == "no_kernel"
+
+
+def test_an_answer_kept_from_an_earlier_call_is_found_when_timed(device):
+    honest, kept = device.answer, {}
+
+    def answer(inputs):
+        if "C" not in kept and len(device.calls) > 3:
+            kept.update(honest(inputs))
+        return kept or honest(inputs)
+
+    device.answer = answer
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.stage("timing").reason) == ("implausible", "wrong_when_timed")
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("timeout", "timeout"), ("crash", "runtime_error"), ("exit", "runtime_error"), ("device_error", "runtime_error")],
+)
+def test_what_the_candidate_does_to_its_process_is_its_failure(device, reason, status):
+    device.fault = CandidateError(reason, "It did it.")
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.valid) == (status, True)
+    assert "It did it." in feedback(evaluation)
+
+
+@pytest.mark.parametrize("fault", [InfrastructureError("no tool"), RuntimeError("CUDA out of memory"), OSError("gone")])
+def test_what_the_machine_does_is_unknown(device, fault):
+    device.fault = fault
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.valid) == ("unknown", False)
+    assert statuses(evaluation) == "passed passed unknown unknown unknown unknown"
+
+
+def test_a_fault_of_the_judge_itself_is_unknown_and_does_not_escape(device):
+    device.fault = KeyError("a bug")
+    evaluation = judge(device)
+    assert (evaluation.status, evaluation.valid) == ("unknown", False)
+    assert "KeyError" in feedback(evaluation)
+
+
+def test_stages_that_are_not_asked_for_are_skipped(device):
+    evaluation = judge(device, stages=("correctness", "timing"))
+    assert statuses(evaluation) == "passed passed skipped passed skipped passed"
+    assert device.calls == ["session", "timing"]
+
+
+def test_the_kernel_name_of_the_doubles_is_in_the_source(device):
+    assert KERNEL in SOURCE
