@@ -33,7 +33,7 @@ bench: $(READY)  ## measure ptxgym itself
 	$(BIN)/ptxgym bench --json bench.json
 
 docs: $(READY)  ## write the generated pages of docs/
-	$(BIN)/python -m docs.generate
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -225,7 +225,7 @@ def _summary(stage: object) -> str:
         case TimingEvidence() as e:
             return (
                 f"{e.candidate_seconds * 1e3:.3f} ms, speedup {e.speedup:.3f} [{e.speedup_low:.3f}, "
-                f"{e.speedup_high:.3f}] over {e.report.reference}, {e.regime}"
+                f"{e.speedup_high:.3f}] over {e.report.reference}, {e.regime} at {e.sm_clock_mhz} MHz"
             )
     return ""
 

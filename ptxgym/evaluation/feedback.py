@@ -121,8 +121,9 @@ def _instruction_lines(evidence: InstructionEvidence) -> list[str]:
 
 
 def _timing_lines(evidence: TimingEvidence) -> list[str]:
+    interval = f"[{evidence.speedup_low:.3f}, {evidence.speedup_high:.3f}]"
     return [
-        f"timing: {evidence.candidate_seconds * 1e3:.3f} ms ({evidence.tflops:.0f} TFLOP/s), "
-        f"speedup {evidence.speedup:.3f} [{evidence.speedup_low:.3f}, {evidence.speedup_high:.3f}] over "
-        f"{evidence.report.reference} at {evidence.reference_seconds * 1e3:.3f} ms ({evidence.regime})"
+        f"timing: {evidence.candidate_seconds * 1e3:.3f} ms ({evidence.tflops:.0f} TFLOP/s), speedup "
+        f"{evidence.speedup:.3f} {interval} over {evidence.report.reference} at "
+        f"{evidence.reference_seconds * 1e3:.3f} ms ({evidence.regime}, {evidence.sm_clock_mhz} MHz)"
     ]

@@ -208,7 +208,7 @@ def _correctness_reason(evidence: CorrectnessEvidence) -> tuple[str, str]:
         return "unwritten", f"{worst.output} was not written."
     if worst.nonfinite:
         return "nonfinite", f"{worst.output} has {worst.nonfinite} elements that are NaN or infinite."
-    if worst.bad_elements:
+    if worst.bad_elements > worst.allowed_bad:
         return "mismatch", f"{worst.output} is wrong in {worst.bad_elements} of {worst.elements} elements."
     return "low_precision", f"{worst.output} is less precise than bf16 arithmetic: see its norm error."
 
@@ -339,6 +339,7 @@ def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
         reference_seconds=statistics.median(library),
         tflops=flops / median / 1e12,
         roofline_seconds=case.device.info.roofline_seconds(case.task.architecture, flops, operator.bytes(shape)),
+        sm_clock_mhz=round(statistics.median(round_.sm_clock_mhz for round_ in report.rounds)),
         regime=report.regime,
         report=report,
     )

@@ -22,13 +22,19 @@ class Tolerance:
     relative: float = 1e-2
     norm: float = 1e-2
     spiky_slack: float = 3.0
-    """Factor on the pointwise rule for spiky inputs. There an honest bf16 kernel already reaches 0.7 of the
-    unscaled limit among a million elements, a workload has hundreds of millions, and the norm rule still tells."""
+    """Factor on the pointwise limit for spiky inputs, where errors grow with the outliers they were multiplied by."""
+    spiky_share: float = 1e-5
+    """Share of finite elements that may still exceed it. cuDNN's backward pass does in 2e-7 of them at the workloads
+    (H200, cuDNN 9.19), an 8-bit operand in 4e-2; normal inputs allow none, and the norm rule holds for both."""
 
     def pointwise(self, distribution: Distribution) -> tuple[float, float]:
         """(absolute, relative) for inputs of this distribution."""
         slack = self.spiky_slack if distribution == "spiky" else 1.0
         return self.absolute * slack, self.relative * slack
+
+    def allowed_bad(self, distribution: Distribution, elements: int) -> int:
+        """How many elements may exceed the pointwise limit."""
+        return int(self.spiky_share * elements) if distribution == "spiky" else 0
 
 
 @dataclass(frozen=True, slots=True)

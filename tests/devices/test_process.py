@@ -145,9 +145,11 @@ int run(void) { return 0; }"""
 
 
 def test_what_fails_before_the_candidate_is_loaded_is_not_its_fault(program):
-    with CandidateProcess(program("int run(void) { return 0; }")) as process:
-        with pytest.raises(InfrastructureError, match=r"libcuda\.so\.does-not-exist"):
-            process.ask("start", driver="libcuda.so.does-not-exist", runtime="", timer=None)
+    with (
+        CandidateProcess(program("int run(void) { return 0; }")) as process,
+        pytest.raises(InfrastructureError, match=r"libcuda\.so\.does-not-exist"),
+    ):
+        process.ask("start", driver="libcuda.so.does-not-exist", runtime="", timer=None)
 
 
 def test_a_wrapper_that_cannot_start_is_not_the_candidates_fault(program):

@@ -34,12 +34,12 @@ SANITIZER = """\
 =========     and is 1 bytes after the nearest allocation at 0x7f1c88810000 of size 131,072 bytes
 =========     Saved host backtrace up to driver entry point at kernel launch time
 =========         Host Frame: run [0x198a] in kernel.so
-========= 
+=========@
 ========= Invalid __global__ write of size 2 bytes
 =========     at oob(__nv_bfloat16 *, unsigned long)+0xb0 in kernel.cu:3
-========= 
+=========@
 ========= ERROR SUMMARY: 2 errors
-"""
+""".replace("@", " ")  # the tool ends these lines with a blank
 
 
 def test_predicate_true_threads_are_summed_by_opcode_and_kernel():
@@ -67,7 +67,7 @@ def test_a_tool_that_did_not_work_is_no_evidence(text: str):
 
 
 def test_a_process_that_launched_nothing_has_no_kernels():
-    text = "==PROF== Connected to process 1 (x)\n==PROF== Disconnected from process 1\n==WARNING== No kernels were profiled.\n"
+    text = "==PROF== Connected to process 1 (x)\n==WARNING== No kernels were profiled.\n"
     assert parse_nsight_log(text) == ()
 
 

@@ -212,7 +212,7 @@ def test_vector_environment_gives_results_in_order_and_starts_anew(kernel):
         envs = gym.make_vec(ID, num_envs=3, device="none", max_turns=2)
         observations, _ = envs.reset(seed=1)
         assert observations in envs.observation_space
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        observations, rewards, _, _, infos = envs.step(actions)
         assert observations in envs.observation_space
         assert list(infos["status"]) == ["invalid_action", "compile_error", "invalid_action"]
         assert observations["feedback"][0].startswith("INVALID ACTION")

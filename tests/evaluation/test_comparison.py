@@ -76,6 +76,20 @@ def test_the_limits_are_the_papers():
     assert _compare(reference + 2.9 * limit, reference, loose, "spiky").bad_elements == 0
 
 
+def test_a_few_outliers_may_exceed_the_limit_for_spiky_inputs_alone():
+    torch.manual_seed(0)
+    reference = torch.randn(1_000_000, dtype=torch.float64)
+    output = reference.clone()
+    output[:10] += 0.5
+    assert _compare(output, reference, distribution="spiky").passed
+    assert not _compare(output, reference, distribution="normal").passed
+    output[:11] += 0.5
+    assert not _compare(output, reference, distribution="spiky").passed
+    output[:11] = reference[:11]
+    output[3] = math.nan
+    assert not _compare(output, reference, distribution="spiky").passed
+
+
 def test_full_precision_holds_inside_and_is_undone():
     torch.set_float32_matmul_precision("high")
     try:

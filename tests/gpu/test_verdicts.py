@@ -96,7 +96,7 @@ def test_the_vendors_library_passes_the_judge_of_every_task(task_id):
 
 
 def test_a_candidate_that_replays_its_first_answer_is_found(evaluator, kernel):
-    """Correct for its first five calls, then it keeps what it wrote."""
+    """Right in its first five calls at the timed shape, more than are checked before timing; then a copy of those."""
     source = kernel("gemm").replace('extern "C" cudaError_t run(', "static cudaError_t honest(", 1)
     source += """
 extern "C" cudaError_t run(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int M, int N, int K,
@@ -104,7 +104,7 @@ extern "C" cudaError_t run(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_
   static int calls = 0;
   static __nv_bfloat16* kept = nullptr;
   size_t size = size_t(M) * N * sizeof(__nv_bfloat16);
-  if (++calls <= 5 || M < 8192) {
+  if (M < 8192 || ++calls <= 5) {
     cudaError_t error = honest(A, B, C, M, N, K, stream);
     if (error == cudaSuccess && M >= 8192) {
       if (!kept) cudaMalloc(&kept, size);

@@ -7,6 +7,7 @@ looked at in a few that are drawn in secret.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ WARMUP, TIMED = 10, 50
 
 _CHECKED = 4
 _PREHEAT_SECONDS = 0.25
+_LOAD_SECONDS = 1.5e-3
+"""Under ``hot``, the library runs at least so long before every timed call, so that the chip is under load."""
 _IDLE_SECONDS = 0.25
 _FILLS = {"hot": 1, "cool": 16}
 """L2 flushes before a timed call; after an idle second they also bring the clocks up."""
@@ -69,6 +72,7 @@ class Rounds:
         self._library = operator.library({name: session.views[name] for name in inputs})
         self._names: dict[str, tuple[str, ...]] = {}
         self._throttle = 0
+        self._load_calls = 1
 
     def run(self) -> TimingReport:
         """Warm up, time, and measure the wall-clock slope."""
@@ -101,8 +105,7 @@ class Rounds:
         self._session.fill(self._operator.rotate(self._inputs, self._session.shape, blocks))
         seconds = {}
         for side in self._random.permutation(["candidate", "reference"]):
-            if self._regime == "cool":
-                time.sleep(_IDLE_SECONDS)
+            self._prepare()
             seconds[str(side)] = self._time_candidate() if side == "candidate" else self._time_reference()
         self._throttle |= self._telemetry.throttle_bits()
         return TimedRound(
@@ -140,14 +143,27 @@ class Rounds:
         self._names[side] = tuple(dict.fromkeys(name for kind, name, _, _ in own if kind == "kernel"))
         return (max(end for *_, end in own) - min(start for *_, start, _ in own)) * 1e-9
 
+    def _prepare(self) -> None:
+        """Bring the chip into the regime's state before a timed call."""
+        if self._regime == "cool":
+            time.sleep(_IDLE_SECONDS)
+        else:
+            self._run_library(self._load_calls)
+
     def _preheat(self) -> None:
+        """Run the library for a while, and find out how many calls make a load."""
+        start, calls = time.monotonic(), 0
+        while time.monotonic() - start < _PREHEAT_SECONDS:
+            calls += 8
+            self._run_library(8)
+        self._load_calls = math.ceil(_LOAD_SECONDS * calls / (time.monotonic() - start))
+
+    def _run_library(self, calls: int) -> None:
         import torch
 
-        deadline = time.monotonic() + _PREHEAT_SECONDS
-        while time.monotonic() < deadline:
-            for _ in range(8):
-                self._library.call()
-            torch.cuda.synchronize()
+        for _ in range(calls):
+            self._library.call()
+        torch.cuda.synchronize()
 
     def _slope(self) -> float:
         """Seconds per call by the judge's clock, from two runs of different length."""
