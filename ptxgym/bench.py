@@ -118,14 +118,14 @@ def _verdicts() -> Iterator[Figure]:
             continue
         evaluator, source = _evaluator(task), (EXAMPLES / kernel).read_text()
         evaluator.evaluate(source)  # compiles, and brings up the judge
-        seconds, evaluations = zip(*(_timed(partial(evaluator.evaluate, source)) for _ in range(5)), strict=True)
+        seconds, evaluations = zip(*(_timed(partial(evaluator.evaluate, source)) for _ in range(3)), strict=True)
         yield _at_most(
             f"full verdict of {kernel}", statistics.median(seconds), "s", limit, _stage_table(evaluations[-1])
         )
 
 
 def _correctness_and_timing() -> Iterator[Figure]:
-    seconds, evaluations = _judge_many(24, 4, ("correctness", "timing"))
+    seconds, evaluations = _judge_many(16, 4, ("correctness", "timing"))
     yield _at_least(
         "correctness and timing, 4 in flight", len(evaluations) / seconds, "per second", 1, _outcome(evaluations)
     )
@@ -150,7 +150,7 @@ def _first_result() -> Iterator[Figure]:
 
 
 def _in_flight() -> Iterator[Figure]:
-    seconds, evaluations = _judge_many(32, 8, STAGES)
+    seconds, evaluations = _judge_many(24, 8, STAGES)
     yield _at_least(
         "full verdicts, 8 in flight", 60 * len(evaluations) / seconds, "per minute", 20, _outcome(evaluations)
     )

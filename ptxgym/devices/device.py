@@ -89,7 +89,7 @@ class TimedRound(Record):
     """Seconds of device time, first start to last end of everything the candidate launched."""
     reference: float
     sm_clock_mhz: int
-    """Read after the two, 0 when unknown."""
+    """Read after the two in some rounds, 0 in the others."""
     correct: bool | None
     """Whether the candidate's outputs were right for this round's inputs; None where they were not looked at."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ptxgym.devices import Device, InstructionReport, Regime, Session, TimingReport
-from ptxgym.errors import CandidateError
+from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
     CompileEvidence,
@@ -217,6 +217,8 @@ def instructions_stage(case: Case) -> StageResult:
     """Which instructions were executed, and how much of the work they did."""
     shape = case.counted_shape()
     report = case.device.count_instructions(case.program, case.task, shape, case.make_inputs(shape, "normal"))
+    if not report.kernels:  # what computes without a kernel has failed correctness
+        raise InfrastructureError(f"{report.tool} saw no kernel.")
     evidence = instruction_evidence(report, case.program, case.task)
     reason, message = _instruction_reason(evidence, case)
     unknown = reason == "work_unknown"
@@ -339,7 +341,7 @@ def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
         reference_seconds=statistics.median(library),
         tflops=flops / median / 1e12,
         roofline_seconds=case.device.info.roofline_seconds(case.task.architecture, flops, operator.bytes(shape)),
-        sm_clock_mhz=round(statistics.median(round_.sm_clock_mhz for round_ in report.rounds)),
+        sm_clock_mhz=round(statistics.median([r.sm_clock_mhz for r in report.rounds if r.sm_clock_mhz] or [0])),
         regime=report.regime,
         report=report,
     )

@@ -125,4 +125,5 @@ def test_evaluations_in_flight_together_agree_with_one_alone(kernel):
     sources = [kernel("gemm"), kernel("out_of_bounds_write"), kernel("abort"), kernel("gemm")]
     with ThreadPoolExecutor(4) as pool:
         evaluations = list(pool.map(lambda pair: pair[0].evaluate(pair[1]), zip(evaluators, sources, strict=True)))
-    assert [e.status for e in evaluations] == ["passed", "memory_error", "runtime_error", "passed"]
+    found = [evaluation.status for evaluation in evaluations]
+    assert found == ["passed", "memory_error", "runtime_error", "passed"], "\n".join(map(feedback, evaluations))

@@ -34,7 +34,7 @@ constexpr bool CAUSAL = false;  // query i sees the keys 0 to i
 constexpr int HEAD_DIM = 128;
 constexpr int KEYS = 128;    // per CTA
 constexpr int QUERIES = 64;  // per block
-constexpr int STAGES = 3;    // blocks that the producer may be ahead
+constexpr int STAGES = 3;    // blocks in shared memory; one is held until the next is under way
 constexpr int DS_BUFFERS = 2;
 
 constexpr int WARP = 32, WARPGROUP = 128;
@@ -62,16 +62,16 @@ struct alignas(1024) Tile {
 };
 
 struct Stage {
-    Tile<QUERIES> q, d_o;               // 32 KB
-    alignas(1024) float lse2[QUERIES];  // LSE * log2(e): the exponentials are powers of two
-    float delta[QUERIES];               // D
+    Tile<QUERIES> q, d_o;  // 32 KB
+    float lse2[QUERIES];   // LSE * log2(e): the exponentials are powers of two
+    float delta[QUERIES];  // D
 };
 
 struct SharedMemory {
-    Tile<KEYS> k, v;                                              // 64 KB; in the end dK and dV
-    alignas(1024) __nv_bfloat16 ds[DS_BUFFERS][KEYS * QUERIES];   // 32 KB: dS^T, a row per key
-    Stage stage[STAGES];                                          // 99 KB
-    uint64_t kv_full, full[STAGES], empty[STAGES];                // mbarriers
+    Tile<KEYS> k, v;                                             // 64 KB; in the end dK and dV
+    alignas(1024) __nv_bfloat16 ds[DS_BUFFERS][KEYS * QUERIES];  // 32 KB: dS^T, a row per key
+    Stage stage[STAGES];                                         // 99 KB
+    uint64_t kv_full, full[STAGES], empty[STAGES];               // mbarriers
 };
 static_assert(sizeof(SharedMemory) <= 232448, "more shared memory than a Hopper CTA can have");
 
@@ -183,15 +183,20 @@ __device__ uint32_t pack_bf16(float low, float high) {
 }
 
 // How wgmma finds a tile: its address, the distance of groups of eight rows (1024 bytes) and that of slabs, in
-// units of 16 bytes, and the swizzle (1 in the top bits: 128 bytes).
+// units of 16 bytes, and the swizzle (1 in the top bits: 128 bytes). Only a product over rows that needs more
+// than 64 columns of the tile at once uses the distance of slabs.
 __device__ uint64_t matrix_descriptor(const void* tile, int slab_bytes) {
     return uint64_t(1) << 62 | uint64_t(1024 / 16) << 32 | uint64_t(slab_bytes / 16) << 16 |
            (shared_address(tile) & 0x3ffff) / 16;
 }
 
-// A product sums over 16 columns or 16 rows of a tile per instruction. To be added to the descriptor for step i:
-__device__ constexpr uint64_t step_over_columns(int i, int rows) { return i / 4 * (rows * 128 / 16) + i % 4 * (16 * 2 / 16); }
-__device__ constexpr uint64_t step_over_rows(int i) { return i * (16 * 128 / 16); }
+// One wgmma sums over 16 columns, or over 16 rows, of a tile. What leads from the first of them to step i is added
+// to the descriptor:
+__device__ constexpr uint64_t step_over_columns(int i, int rows) {
+    constexpr int PER_SLAB = SLAB / 16;
+    return i / PER_SLAB * (rows * SLAB * 2 / 16) + i % PER_SLAB * (16 * 2 / 16);
+}
+__device__ constexpr uint64_t step_over_rows(int i) { return i * (16 * SLAB * 2 / 16); }
 
 __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -203,40 +208,31 @@ __device__ void wgmma_wait_group() {
 // The accumulators are operands %0 to %31 or %63. Their lists are built from decimal digits: TEN(F, 3) is
 // F(30) F(31) ... F(39). Each item brings the comma before it, so item 0 is written out.
 #define TEN(F, t) F(t##0) F(t##1) F(t##2) F(t##3) F(t##4) F(t##5) F(t##6) F(t##7) F(t##8) F(t##9)
-#define FROM_1_TO_31(F) \
-    F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) TEN(F, 1) TEN(F, 2) F(30) F(31)
-#define FROM_1_TO_63(F)                                                                     \
+#define FROM_1_TO_31(F) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) TEN(F, 1) TEN(F, 2) F(30) F(31)
+#define FROM_1_TO_63(F)                                                                            \
     F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) TEN(F, 1) TEN(F, 2) TEN(F, 3) TEN(F, 4) TEN(F, 5) \
     F(60) F(61) F(62) F(63)
 #define OPERAND(i) ", %" #i
-#define UPDATED(i) , "+f"(d[i])
-#define WRITTEN(i) , "=f"(d[i])
+#define BINDING(i) , "+f"(d[i])
 
-// d = A[64,16] * B[64,16]^T (+ d, if ACCUMULATE) by the whole warpgroup. It only starts here; see
-// wgmma_wait_group. OVER_ROWS: the tiles hold A^T and B^T instead, and the product sums over their rows.
-// Without ACCUMULATE d is only written. Were it an operand of both kinds, ptxas would see its old value live
-// around the loop, and would run one wgmma at a time.
-template <bool OVER_ROWS, bool ACCUMULATE>
-__device__ void wgmma_m64n64k16(float (&d)[32], uint64_t a, uint64_t b) {
-#define WGMMA(ACCESS, FIRST)                                                                                  \
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"                                                   \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"                                       \
-                 " {%0" FROM_1_TO_31(OPERAND) "}, %32, %33, p, 1, 1, %35, %35; }"                             \
-                 : FIRST(d[0]) FROM_1_TO_31(ACCESS)                                                           \
-                 : "l"(a), "l"(b), "n"(int(ACCUMULATE)), "n"(int(OVER_ROWS)) : "memory")
-    if constexpr (ACCUMULATE)
-        WGMMA(UPDATED, "+f");
-    else
-        WGMMA(WRITTEN, "=f");
-#undef WGMMA
+// d = A[64,16] * B[64,16]^T (+ d) by the whole warpgroup. It only starts here; see wgmma_wait_group.
+// OVER_ROWS: the tiles hold A^T and B^T instead, and the product sums over their rows.
+template <bool OVER_ROWS>
+__device__ void wgmma_m64n64k16(float (&d)[32], uint64_t a, uint64_t b, bool accumulate) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
+                 " {%0" FROM_1_TO_31(OPERAND) "}, %32, %33, p, 1, 1, %35, %35; }"
+                 : "+f"(d[0]) FROM_1_TO_31(BINDING)
+                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(OVER_ROWS)) : "memory");
 }
 
-// d += A[64,16] * B[16,128], A in registers. They must keep their values until the product is done.
-__device__ void wgmma_m64n128k16(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
-                 " {%0" FROM_1_TO_63(OPERAND) "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : "+f"(d[0]) FROM_1_TO_63(UPDATED)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b) : "memory");
+// d = A[64,16] * B[16,128] (+ d), A in registers. They must keep their values until the product is done.
+__device__ void wgmma_m64n128k16(float (&d)[64], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
+                 " {%0" FROM_1_TO_63(OPERAND) "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1; }"
+                 : "+f"(d[0]) FROM_1_TO_63(BINDING)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(accumulate)) : "memory");
 }
 
 // ------------------------------------------------------------------------------------------- work
@@ -362,7 +358,8 @@ __device__ void add_to_dq(float* tile, const float (&dq)[32], int consumer, int 
 }
 
 // One warp stores its 16 rows of a result, by way of the same rows of `tile`.
-__device__ void store_rows(const float (&d)[64], Tile<KEYS>& tile, const CUtensorMap& map, int row, int warp, int lane) {
+__device__ void store_rows(const float (&d)[64], Tile<KEYS>& tile, const CUtensorMap& map, int row, int warp,
+                           int lane) {
     uint32_t a[HEAD_DIM / 16][4];
     to_operand(a, d);
 #pragma unroll
@@ -377,12 +374,32 @@ __device__ void store_rows(const float (&d)[64], Tile<KEYS>& tile, const CUtenso
     }
 }
 
-// d[64 keys, 64 queries] = A B^T, over the columns of both tiles.
-__device__ void multiply_transposed(float (&d)[32], uint64_t a, uint64_t b) {
-    wgmma_m64n64k16<false, false>(d, a, b);
+// The products of a block. Each is one group of wgmma.
+
+// S^T = K Q^T or dP^T = V dO^T: 64 keys, 64 queries, over the columns of both tiles.
+__device__ void start_transposed(float (&d)[32], uint64_t keys, uint64_t queries) {
 #pragma unroll
-    for (int k = 1; k < HEAD_DIM / 16; ++k)
-        wgmma_m64n64k16<false, true>(d, a + step_over_columns(k, KEYS), b + step_over_columns(k, QUERIES));
+    for (int k = 0; k < HEAD_DIM / 16; ++k)
+        wgmma_m64n64k16<false>(d, keys + step_over_columns(k, KEYS), queries + step_over_columns(k, QUERIES), k > 0);
+    wgmma_commit_group();
+}
+
+// dV += P^T dO or dK += dS^T Q: 64 keys, 128 columns, over the queries. The first block replaces what d held:
+// if zeros were written to d, ptxas would run one wgmma at a time (C7515).
+__device__ void start_gradient(float (&d)[64], const uint32_t (&a)[QUERIES / 16][4], uint64_t queries,
+                               bool accumulate) {
+#pragma unroll
+    for (int k = 0; k < QUERIES / 16; ++k)
+        wgmma_m64n128k16(d, a[k], queries + step_over_rows(k), accumulate || k > 0);
+    wgmma_commit_group();
+}
+
+// dQ = dS K: 64 queries, 64 columns, over all keys.
+__device__ void start_dq(float (&dq)[32], uint64_t ds, uint64_t keys) {
+#pragma unroll
+    for (int k = 0; k < KEYS / 16; ++k)
+        wgmma_m64n64k16<true>(dq, ds + step_over_rows(k), keys + step_over_rows(k), k > 0);
+    wgmma_commit_group();
 }
 
 // Two warpgroups; `warp` counts their eight warps.
@@ -393,11 +410,16 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_dk, const C
     const int consumer = warp / 4, thread = warp % 4 * WARP + lane;
     const uint64_t own_k = matrix_descriptor(shared.k.slab[0] + consumer * OWN * SLAB, 0);
     const uint64_t own_v = matrix_descriptor(shared.v.slab[0] + consumer * OWN * SLAB, 0);
-    const uint64_t all_k = matrix_descriptor(shared.k.slab[consumer], 0);  // 64 columns of all keys
+    const uint64_t all_k = matrix_descriptor(shared.k.slab[consumer], 0);  // its 64 columns of dQ need all keys
+    const auto release = [&](int stage) {
+        __syncwarp();  // the other lanes have read lse2 and delta
+        if (elect_one()) mbarrier_arrive(shared.empty[stage]);
+    };
 
-    float dk[64] = {}, dv[64] = {};
+    float dk[64], dv[64];
     mbarrier_wait(shared.kv_full, 0);
     Ring ring;
+    int previous = 0;
 #pragma unroll 1
     for (int i = 0; i < work.count; ++i, ring.advance()) {
         Stage& stage = shared.stage[ring.stage];
@@ -405,22 +427,22 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_dk, const C
         const uint64_t d_o = matrix_descriptor(stage.d_o.slab, sizeof(stage.d_o.slab[0]));
         mbarrier_wait(shared.full[ring.stage], ring.parity);
 
-        float s[32], dp[32];  // transposed: 64 keys, 64 queries
+        float s[32], dp[32];
         wgmma_fence();
-        multiply_transposed(s, own_k, q);
-        wgmma_commit_group();
-        multiply_transposed(dp, own_v, d_o);
-        wgmma_commit_group();
+        start_transposed(s, own_k, q);
+        start_transposed(dp, own_v, d_o);
+        wgmma_wait_group<2>();  // the last block's product for dK, which has run on until here
+        if (i > 0) release(previous);
+        previous = ring.stage;
+
         wgmma_wait_group<1>();  // s; dp is still running
-        const bool masked = i < KEYS / QUERIES;
         float p[32];
-        exponentiate(p, s, stage.lse2, scale * LOG2_E, masked, consumer * OWN + warp % 4 * WARP_ROWS - i * QUERIES, lane);
+        const bool masked = i < KEYS / QUERIES;
+        exponentiate(p, s, stage.lse2, scale * LOG2_E, masked, warp * WARP_ROWS - i * QUERIES, lane);
         uint32_t p_operand[QUERIES / 16][4];
         to_operand(p_operand, p);
         wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < QUERIES / 16; ++k) wgmma_m64n128k16(dv, p_operand[k], d_o + step_over_rows(k));
-        wgmma_commit_group();
+        start_gradient(dv, p_operand, d_o, i > 0);
 
         wgmma_wait_group<1>();  // dp; the product for dV is still running
         float d_s[32];
@@ -433,23 +455,14 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_dk, const C
         fence_proxy_async();
         consumers_sync();
 
-        float dq[32];  // 64 queries, 64 of the 128 columns: each consumer sums over all keys
-        const uint64_t all_ds = matrix_descriptor(ds, 0);
+        float dq[32];
         wgmma_fence();
-        wgmma_m64n64k16<true, false>(dq, all_ds, all_k);
-#pragma unroll
-        for (int k = 1; k < KEYS / 16; ++k)
-            wgmma_m64n64k16<true, true>(dq, all_ds + step_over_rows(k), all_k + step_over_rows(k));
-        wgmma_commit_group();
-#pragma unroll
-        for (int k = 0; k < QUERIES / 16; ++k) wgmma_m64n128k16(dk, ds_operand[k], q + step_over_rows(k));
-        wgmma_commit_group();
-        wgmma_wait_group<1>();  // dq, and before it dV; the product for dK is still running
+        start_dq(dq, matrix_descriptor(ds, 0), all_k);
+        start_gradient(dk, ds_operand, q, i > 0);
+        wgmma_wait_group<1>();  // dq, and before it dV
         add_to_dq(dq_sums + int64_t(work.query_row(i)) * HEAD_DIM, dq, consumer, thread);
-        wgmma_wait_group<0>();
-        __syncwarp();  // the other lanes have read lse2 and delta
-        if (elect_one()) mbarrier_arrive(shared.empty[ring.stage]);
     }
+    wgmma_wait_group<0>();
 
 #pragma unroll
     for (float& x : dk) x *= scale;

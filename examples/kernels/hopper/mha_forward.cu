@@ -63,10 +63,10 @@ struct alignas(1024) Tile {
 };
 
 struct SharedMemory {
-    Tile<QUERIES> q[Q_STAGES];                                                                    //  64 KB
-    Tile<KEYS> k[STAGES], v[STAGES];                                                              // 128 KB
-    Tile<WARP_ROWS> o[CONSUMER_WARPS];                                                            //  32 KB
-    uint64_t q_full[Q_STAGES], q_empty[Q_STAGES];                                                 // mbarriers
+    Tile<QUERIES> q[Q_STAGES];                     //  64 KB
+    Tile<KEYS> k[STAGES], v[STAGES];               // 128 KB
+    Tile<WARP_ROWS> o[CONSUMER_WARPS];             //  32 KB
+    uint64_t q_full[Q_STAGES], q_empty[Q_STAGES];  // mbarriers
     uint64_t k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
 static_assert(sizeof(SharedMemory) <= 232448, "more shared memory than a Hopper CTA can have");
@@ -79,12 +79,12 @@ constexpr int FULL_ARRIVALS = 1, EMPTY_ARRIVALS = CONSUMER_WARPS;
 
 // Both sides pass through the stages in the same order. A barrier's phases are told apart by parity, so
 // the bit changes once per round.
-template <int STAGES>
+template <int DEPTH>
 struct Ring {
     int stage = 0;
     uint32_t parity = 0;
     __device__ void advance() {
-        if (++stage < STAGES) return;
+        if (++stage < DEPTH) return;
         stage = 0;
         parity ^= 1;
     }
@@ -168,15 +168,20 @@ __device__ uint32_t pack_bf16(float low, float high) {
 }
 
 // How wgmma finds a tile: its address, the distance of groups of eight rows (1024 bytes) and that of slabs, in
-// units of 16 bytes, and the swizzle (1 in the top bits: 128 bytes).
+// units of 16 bytes, and the swizzle (1 in the top bits: 128 bytes). Only a product over rows that needs more
+// than 64 columns of the tile at once uses the distance of slabs.
 __device__ uint64_t matrix_descriptor(const void* tile, int slab_bytes) {
     return uint64_t(1) << 62 | uint64_t(1024 / 16) << 32 | uint64_t(slab_bytes / 16) << 16 |
            (shared_address(tile) & 0x3ffff) / 16;
 }
 
-// A product sums over 16 columns or 16 rows of a tile per instruction. To be added to the descriptor for step i:
-__device__ constexpr uint64_t step_over_columns(int i, int rows) { return i / 4 * (rows * 128 / 16) + i % 4 * (16 * 2 / 16); }
-__device__ constexpr uint64_t step_over_rows(int i) { return i * (16 * 128 / 16); }
+// One wgmma sums over 16 columns, or over 16 rows, of a tile. What leads from the first of them to step i is added
+// to the descriptor:
+__device__ constexpr uint64_t step_over_columns(int i, int rows) {
+    constexpr int PER_SLAB = SLAB / 16;
+    return i / PER_SLAB * (rows * SLAB * 2 / 16) + i % PER_SLAB * (16 * 2 / 16);
+}
+__device__ constexpr uint64_t step_over_rows(int i) { return i * (16 * SLAB * 2 / 16); }
 
 __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

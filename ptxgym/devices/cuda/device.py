@@ -113,7 +113,7 @@ class CudaDevice(Device):
         with _log_file() as log:
             wrapper = nsight_command(log)
             with (
-                self._lock.shared(),
+                self._lock.counting(),
                 self._open(
                     program,
                     task,

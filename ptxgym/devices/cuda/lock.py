@@ -24,6 +24,7 @@ class GpuLock:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._gate = folder / f"{uuid}.gate"
         self._room = folder / f"{uuid}.room"
+        self._counters = folder / f"{uuid}.counters"
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -34,6 +35,12 @@ class GpuLock:
             yield
         finally:
             os.close(room)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Have the performance counters, beside others that only run."""
+        with _held(self._counters, fcntl.LOCK_EX), self.shared():
+            yield
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
