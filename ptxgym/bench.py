@@ -45,7 +45,7 @@ class Figure:
     @property
     def text(self) -> str:
         """The figure as people read it."""
-        return f"{self.value:.3g} {self.unit}" + (f" ({self.detail})" if self.detail else "")
+        return f"{self.value:.3g} {self.unit}"
 
     def as_json(self) -> dict[str, object]:
         """The figure as a record."""

@@ -184,13 +184,14 @@ def bench(
     from ptxgym.bench import run_benchmarks
 
     measured = []
-    table = Table("benchmark", "figure", "goal", "", box=None, header_style="bold")
-    for figure in run_benchmarks(only or [], lambda text: err.print(text, style="dim")):
+    for figure in run_benchmarks(only or [], lambda text: err.print(f"{text} …", style="dim")):
         measured.append(figure)
-        table.add_row(figure.name, figure.text, figure.goal, _MARKS["passed" if figure.reached else "failed"])
-    if json_file is not None:
-        json_file.write_text(json.dumps([figure.as_json() for figure in measured], indent=1) + "\n", encoding="utf-8")
-    out.print(table)
+        mark = _MARKS["passed" if figure.reached else "failed"]
+        out.print(f"{mark} {figure.name:<36}{figure.text:<18}{figure.goal:<18}{escape(figure.detail)}")
+        if json_file is not None:
+            text = json.dumps([figure.as_json() for figure in measured], indent=1)
+            json_file.with_suffix(".tmp").write_text(text + "\n", encoding="utf-8")
+            json_file.with_suffix(".tmp").replace(json_file)
 
 
 @app.callback(invoke_without_command=True)

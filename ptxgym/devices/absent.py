@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from ptxgym.devices.device import (
@@ -32,7 +33,7 @@ class AbsentDevice(Device):
         self.info = DeviceInfo(kind="none", name="no device")
         self.absence = reason
 
-    def session(self, program: Program, task: Task) -> Session:
+    def session(self, program: Program, task: Task) -> AbstractContextManager[Session]:
         """Raise InfrastructureError."""
         self._refuse()
 

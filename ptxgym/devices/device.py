@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Literal, Self
 
@@ -168,9 +169,16 @@ class Device(ABC):
     runs_workload: bool = True
     """Whether the workload's shape is feasible; the simulator runs probes only."""
 
+    def sharing(self) -> AbstractContextManager[None]:
+        """Where the judge computes on the device outside a session, so that no timing runs meanwhile.
+
+        Never entered within a session or another ``sharing``.
+        """
+        return nullcontext()
+
     @abstractmethod
-    def session(self, program: Program, task: Task) -> Session:
-        """Start a process for a candidate."""
+    def session(self, program: Program, task: Task) -> AbstractContextManager[Session]:
+        """Start a process for a candidate; within the context nothing is timed."""
 
     @abstractmethod
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:

@@ -68,8 +68,13 @@ class Case:
         """The shape on which instructions are counted."""
         return self.task.workload if self.device.runs_workload else self.task.probes[0]
 
+    def draw_inputs(self, shape: Shape) -> Tensors:
+        """Draw normal inputs outside a session."""
+        with self.device.sharing():
+            return self.make_inputs(shape, "normal")
+
     def make_inputs(self, shape: Shape, distribution: Distribution) -> Tensors:
-        """Draw inputs from a seed that nobody knows."""
+        """Draw inputs from a seed that nobody knows, within a session or ``sharing``."""
         import torch
 
         generator = torch.Generator(device=self.device.torch_device)
@@ -105,7 +110,7 @@ def memory_stage(case: Case) -> StageResult:
     """A memory checker over the small shapes; a shape that ``run`` refuses says nothing."""
     reports, shapes, refused = [], [], []
     for shape in case.small_shapes():
-        inputs = case.make_inputs(shape, "normal")
+        inputs = case.draw_inputs(shape)
         try:
             reports.append(case.device.check_memory(case.program, case.task, shape, inputs))
             shapes.append(format_shape(shape))
@@ -216,7 +221,7 @@ def _correctness_reason(evidence: CorrectnessEvidence) -> tuple[str, str]:
 def instructions_stage(case: Case) -> StageResult:
     """Which instructions were executed, and how much of the work they did."""
     shape = case.counted_shape()
-    report = case.device.count_instructions(case.program, case.task, shape, case.make_inputs(shape, "normal"))
+    report = case.device.count_instructions(case.program, case.task, shape, case.draw_inputs(shape))
     if not report.kernels:  # what computes without a kernel has failed correctness
         raise InfrastructureError(f"{report.tool} saw no kernel.")
     evidence = instruction_evidence(report, case.program, case.task)
@@ -287,8 +292,8 @@ def _instruction_reason(evidence: InstructionEvidence, case: Case) -> tuple[str,
 def timing_stage(case: Case) -> StageResult:
     """Speedup over the library, and whether the measurement can be believed."""
     task, shape = case.task, case.task.workload
-    inputs = case.make_inputs(shape, "normal")
-    with full_precision():
+    with case.device.sharing(), full_precision():
+        inputs = case.make_inputs(shape, "normal")
         reference = task.operator.reference(inputs)
 
     def check(outputs: Tensors, blocks: int) -> bool:

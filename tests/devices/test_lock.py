@@ -38,6 +38,29 @@ def test_many_may_run_but_one_that_times_is_alone(lock: GpuLock):
     assert alone == [0, 0, 0, 0]
 
 
+def test_counters_belong_to_one_of_those_that_run_and_hold_off_who_times(lock: GpuLock):
+    counting, most, alone = [], [], []
+
+    def count() -> None:
+        with lock.shared(), lock.counting():
+            counting.append(1)
+            most.append(len(counting))
+            time.sleep(0.03)
+            counting.pop()
+
+    def time_it() -> None:
+        with lock.exclusive():
+            alone.append(len(counting))
+
+    threads = [threading.Thread(target=work) for work in (count, count, time_it, count, time_it, count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert most == [1, 1, 1, 1]
+    assert alone == [0, 0]
+
+
 def test_a_stream_of_runners_does_not_keep_out_one_that_times(lock: GpuLock):
     stop = threading.Event()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -57,10 +58,22 @@ class ScriptedDevice(Device):
         self.wall_seconds = 0.8e-3
         self.fault: Exception | None = None
         self.calls: list[str] = []
+        self.shared = False
 
-    def session(self, program: Program, task: Task) -> Session:
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        assert not self.shared, "entered twice: a waiting writer would never be let in"
+        self.shared = True
+        try:
+            yield
+        finally:
+            self.shared = False
+
+    @contextmanager
+    def session(self, program: Program, task: Task) -> Iterator[Session]:
         self._called("session")
-        return _ScriptedSession(self)
+        with self.sharing(), _ScriptedSession(self) as session:
+            yield session
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         self._called("memory")
@@ -109,6 +122,7 @@ class ScriptedDevice(Device):
         )
 
     def _called(self, stage: str) -> None:
+        assert not self.shared, "a device takes its lock itself"
         self.calls.append(stage)
         if self.fault is not None:
             raise self.fault

@@ -262,5 +262,19 @@ def test_stages_that_are_not_asked_for_are_skipped(device):
     assert device.calls == ["session", "timing"]
 
 
+def test_the_judge_computes_only_while_nothing_is_timed(device, monkeypatch):
+    operator = device.task.operator
+    for name in ("make_inputs", "reference"):
+        original = getattr(operator, name)
+
+        def guarded(*arguments, original=original, name=name):
+            assert device.shared or device.calls[-1] == "timing", f"{name} outside a session and outside sharing"
+            return original(*arguments)
+
+        monkeypatch.setattr(operator, name, guarded)
+    device.answer = lambda inputs: {"C": (inputs["A"].float() @ inputs["B"].float().T).bfloat16()}
+    assert judge(device).status == "passed"
+
+
 def test_the_kernel_name_of_the_doubles_is_in_the_source(device):
     assert KERNEL in SOURCE

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ptxgym.devices.cuda.lock import GpuLock
@@ -80,8 +80,12 @@ class CudaDevice(Device):
     def _lock(self) -> GpuLock:
         return GpuLock(self._uuid)
 
+    def sharing(self) -> AbstractContextManager[None]:
+        """See :meth:`ptxgym.devices.device.Device.sharing`."""
+        return self._lock.shared()
+
     @contextmanager
-    def session(self, program: Program, task: Task) -> Iterator[CudaSession]:  # type: ignore[override]
+    def session(self, program: Program, task: Task) -> Iterator[CudaSession]:
         """See :meth:`ptxgym.devices.device.Device.session`."""
         with self._lock.shared(), self._open(program, task) as session:
             yield session
@@ -111,20 +115,21 @@ class CudaDevice(Device):
         The candidate has buffers of its own: the tool saves and restores them between its passes.
         """
         with _log_file() as log:
-            wrapper = nsight_command(log)
             with (
-                self._lock.counting(),
+                self._lock.shared(),
                 self._open(
                     program,
                     task,
-                    wrapper=wrapper,
+                    wrapper=nsight_command(log),
                     readable=nsight_files(),
                     private=True,
                     run_seconds=_TOOL_SECONDS,
                 ) as session,
+                self._lock.counting(),
             ):
                 session.bind(shape)
                 session.run(inputs)
+                session.close()  # the tool has the counters until it has ended
             kernels = parse_nsight_log(_read(log))
         return InstructionReport(tool="Nsight Compute", shape=dict(shape), kernels=kernels)
 

@@ -38,8 +38,8 @@ class GpuLock:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Have the performance counters, beside others that only run."""
-        with _held(self._counters, fcntl.LOCK_EX), self.shared():
+        """Have the performance counters. Entered within :meth:`shared`, never the other way round."""
+        with _held(self._counters, fcntl.LOCK_EX):
             yield
 
     @contextmanager

@@ -35,6 +35,7 @@ _IDLE_SECONDS = 0.25
 _FILLS = {"hot": 1, "cool": 16}
 """L2 flushes before a timed call; after an idle second they also bring the clocks up."""
 _SLOPE_CALLS = (2, 12)
+_SLOPE_MEASUREMENTS = 3
 
 _SAMPLED_EVERY = 10
 """Rounds between two looks at clocks: a look takes long enough to cool the chip."""
@@ -148,7 +149,10 @@ class Rounds:
             if side == "reference":
                 raise InfrastructureError("CUPTI recorded no kernel of the library; another profiler may hold it.")
             return 0.0
-        self._names[side] = tuple(dict.fromkeys(name for kind, name, _, _ in own if kind == "kernel"))
+        names = tuple(dict.fromkeys(name for kind, name, _, _ in own if kind == "kernel"))
+        if side == "reference" and self._names.get(side, names) != names:
+            raise InfrastructureError("Other work ran in the judge's process while the library was timed.")
+        self._names[side] = tuple(dict.fromkeys((*self._names.get(side, ()), *names)))
         return (max(end for *_, end in own) - min(start for *_, start, _ in own)) * 1e-9
 
     def _prepare(self) -> None:
@@ -174,11 +178,14 @@ class Rounds:
         torch.cuda.synchronize()
 
     def _slope(self) -> float:
-        """Seconds per call by the judge's clock, from two runs of different length."""
+        """Seconds per call by the judge's clock, from runs of different length.
+
+        The least of a few measurements: what delays a process makes it longer, nothing makes it shorter than the work.
+        """
         few, many = _SLOPE_CALLS
-        seconds = []
-        for count in (few, many):
-            start = time.monotonic()
-            self._session.ask("repeat", count=count)
-            seconds.append(time.monotonic() - start)
-        return (seconds[1] - seconds[0]) / (many - few)
+        return min(self._seconds(many) - self._seconds(few) for _ in range(_SLOPE_MEASUREMENTS)) / (many - few)
+
+    def _seconds(self, calls: int) -> float:
+        start = time.monotonic()
+        self._session.ask("repeat", count=calls)
+        return time.monotonic() - start
