@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -14,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ptxgym import __version__
-from ptxgym.errors import MisuseError
+from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.tasks import TASKS, format_shape, get_task
 
 app = typer.Typer(
@@ -33,7 +35,7 @@ _LEVELS = {"ok": "[green]✓[/]", "limited": "[yellow]?[/]", "missing": "[red]�
 EXIT_FAILED, EXIT_MISUSE, EXIT_UNKNOWN = 1, 2, 3
 
 Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON.")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cuda, or none (compile and inspect only).")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cuda, simulator, or none (compile and inspect only).")]
 EnvOption = Annotated[str, typer.Option("--env", help="A task's id; `ptxgym list` shows them.")]
 
 
@@ -132,6 +134,48 @@ def evaluate(
 
 
 @app.command()
+def simulate(
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.cu")],
+    env: EnvOption,
+    shape: Annotated[str | None, typer.Option(help="E.g. M=512,N=768,K=640; the first probe shape by default.")] = None,
+    explain: Annotated[bool, typer.Option(help="Show the source line of every finding.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate one call and show launches, counts and every finding. Exit code 0: right, and no error found."""
+    from ptxgym.simulation import parse_shape
+    from ptxgym.simulation import simulate as simulate_call
+
+    task, source = get_task(env), _read(kernel)
+    with err.status("simulating") if err.is_terminal else nullcontext():
+        seen = simulate_call(source, task, parse_shape(shape, task) if shape else task.probes[0])
+    if as_json:
+        print(json.dumps({**asdict(seen), "comparisons": [c.model_dump(mode="json") for c in seen.comparisons]}))
+        raise typer.Exit(0 if seen.clean else EXIT_FAILED)
+    out.print(f"[bold]{kernel.name}[/] · {env} · {seen.shape}")
+    for launch in seen.launches:
+        _print_launch(launch)
+    lines = source.splitlines()
+    for finding in seen.findings:
+        mark = _MARKS["failed" if finding["severity"] == "error" else "unknown"]
+        out.print(f"{mark} {escape(finding['text'])}")
+        if explain and finding["file"].endswith("kernel.cu") and 0 < finding["line"] <= len(lines):
+            out.print(f"    {finding['line']:>5} | {escape(lines[finding['line'] - 1])}", style="dim")
+    for note in seen.notes:
+        out.print(f"{_MARKS['unknown']} {escape(note)}")
+    if seen.printed:
+        out.print(escape(seen.printed), end="")
+    if seen.failure:
+        out.print(f"{_MARKS['failed']} {escape(seen.failure)}")
+    for comparison in seen.comparisons:
+        mark = _MARKS["passed" if comparison.passed else "failed"]
+        out.print(
+            f"{mark} {comparison.output}: {comparison.bad_elements} of {comparison.elements} elements wrong, norm "
+            f"error {comparison.norm_error:.1e}"
+        )
+    raise typer.Exit(0 if seen.clean else EXIT_FAILED)
+
+
+@app.command()
 def doctor(as_json: Json = False) -> None:
     """Tell what this machine can do, and how to get what is missing. Exit code 1: nothing can be compiled."""
     from ptxgym.doctor import examine
@@ -201,6 +245,27 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
+_SHOWN_OPCODES = 12
+
+
+def _print_launch(launch: dict[str, Any]) -> None:
+    """One launch: its configuration, its most executed instructions, its FLOPs and bytes."""
+    grid, block, cluster = (" × ".join(map(str, launch[name])) for name in ("grid", "block", "cluster"))
+    out.print(
+        f"\n{escape(launch['name'])}\n  grid {grid}, block {block}, cluster {cluster}, "
+        f"{launch['dynamic_shared']} bytes dynamic shared memory"
+    )
+    counts = sorted(launch["executed"].items(), key=lambda item: -item[1])
+    for opcode, threads in counts[:_SHOWN_OPCODES]:
+        out.print(f"  {threads:>14,}  {escape(opcode)}")
+    if len(counts) > _SHOWN_OPCODES:
+        out.print(f"  {sum(n for _, n in counts[_SHOWN_OPCODES:]):>14,}  {len(counts) - _SHOWN_OPCODES} others")
+    for kind, flops in launch["tensor_flops"].items():
+        out.print(f"  {flops:>14,}  FLOPs by {kind}")
+    for kind, count in launch["bytes"].items():
+        out.print(f"  {count:>14,}  bytes {kind}")
+
+
 def _summary(stage: object) -> str:
     from ptxgym.evaluation import (
         CompileEvidence,
@@ -247,4 +312,7 @@ def main() -> NoReturn:
     except MisuseError as error:
         err.print(f"ptxgym: {error}", style="red", markup=False)
         sys.exit(EXIT_MISUSE)
+    except InfrastructureError as error:
+        err.print(f"ptxgym: {error}", style="yellow", markup=False)
+        sys.exit(EXIT_UNKNOWN)
     sys.exit(0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import Literal, get_args
 
 from ptxgym.devices.absent import AbsentDevice
 from ptxgym.devices.device import Device
 from ptxgym.errors import MisuseError
 from ptxgym.tasks import Architecture
 
-DeviceChoice = Literal["auto", "cuda", "none"]
-"""``auto`` takes a GPU of the right architecture where there is one, else none. ``none`` compiles only."""
+DeviceChoice = Literal["auto", "cuda", "simulator", "none"]
+"""``auto`` takes a GPU of the right architecture where there is one, else the simulator. ``none`` compiles only."""
 
 
 @functools.cache
@@ -21,20 +21,24 @@ def get_device(choice: str, architecture: Architecture) -> Device:
     Raises:
         MisuseError: There is no such choice, or ``cuda`` was forced where no GPU of this architecture is.
     """
-    if choice not in ("auto", "cuda", "none"):
-        raise MisuseError(f"device={choice!r} is none of 'auto', 'cuda' and 'none'.")
+    if choice not in get_args(DeviceChoice):
+        raise MisuseError(f"device={choice!r} is none of {', '.join(map(repr, get_args(DeviceChoice)))}.")
     if choice == "none":
         return AbsentDevice("The device was chosen as 'none': the source is compiled and inspected only.")
-    index = _find_gpu(architecture)
+    index = None if choice == "simulator" else _find_gpu(architecture)
     if index is not None:
         from ptxgym.devices.cuda import CudaDevice
 
         return CudaDevice(index)
-    major, minor = architecture.compute_capability
-    absence = f"No {architecture.name} GPU (compute capability {major}.{minor}) is here."
     if choice == "cuda":
-        raise MisuseError(f"{absence} `ptxgym doctor` says what this machine has.")
-    return AbsentDevice(absence)
+        major, minor = architecture.compute_capability
+        raise MisuseError(
+            f"No {architecture.name} GPU (compute capability {major}.{minor}) is here. `ptxgym doctor` says what this "
+            "machine has."
+        )
+    from ptxgym.devices.simulator.device import SimulatorDevice
+
+    return SimulatorDevice(architecture)
 
 
 def _find_gpu(architecture: Architecture) -> int | None:

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Literal, Self
 
+from pydantic import Field
+
 from ptxgym.tasks import Architecture, Shape, Task, Tensors
 from ptxgym.toolchain import Program, Record
 
@@ -69,9 +71,13 @@ class KernelExecution(Record):
     """One kernel launch, counted by instruction."""
 
     name: str
-    """As the counting tool names it."""
+    """The mangled name."""
     threads: dict[str, int]
     """Full opcode to predicate-true thread executions."""
+    tensor_flops: dict[str, int] = Field(default_factory=dict)
+    """By instruction and input type, e.g. ``wgmma/bf16``, where the tool tells; a multiply-add counts two."""
+    bytes: dict[str, int] = Field(default_factory=dict)
+    """Bytes moved, e.g. by ``global.read`` or ``tma.load``, where the tool tells."""
 
 
 class InstructionReport(Record):
@@ -79,6 +85,8 @@ class InstructionReport(Record):
 
     tool: str
     """E.g. ``Nsight Compute 2025.3``."""
+    dialect: Literal["sass", "ptx"]
+    """What the opcodes are."""
     shape: dict[str, int]
     kernels: tuple[KernelExecution, ...]
 
@@ -168,6 +176,8 @@ class Device(ABC):
     """Why nothing can be run, empty where it can."""
     runs_workload: bool = True
     """Whether the workload's shape is feasible; the simulator runs probes only."""
+    gives_times: bool = True
+    """Whether timing is possible at all; where it is not, the stage is skipped rather than unknown."""
 
     def sharing(self) -> AbstractContextManager[None]:
         """Where the judge computes on the device outside a session, so that no timing runs meanwhile.

@@ -59,7 +59,7 @@ class EvaluationOptions(Record):
     """How a task is judged. The defaults are the strictest."""
 
     device: str = "auto"
-    """``auto``, ``cuda`` or ``none``."""
+    """``auto``, ``cuda``, ``simulator`` or ``none``."""
     shapes: Literal["all", "workload"] = "all"
     """``workload`` is the paper's rule: only the fixed workload counts."""
     instruction_rule: InstructionRule = "work"
@@ -145,7 +145,9 @@ class Evaluator:
             regime=options.regime,
         )
         for name, work in _RUNNING:
-            if name in options.stages:
+            if name == "timing" and not self.device.gives_times:
+                run.skip(name, "unavailable", f"{self.device.info.name} gives no times.")
+            elif name in options.stages:
                 run.stage(name, functools.partial(_on_device, work, case))
         evaluation = run.finish(program.key)
         if options.cache and evaluation.valid:
@@ -211,6 +213,11 @@ class _Run:
             message = f"The judge failed: {type(error).__name__}: {str(error)[:300]}"
             result = StageResult(stage=name, status="unknown", reason="infrastructure", message=message)
         self._add(result.model_copy(update={"seconds": time.monotonic() - start}))
+
+    def skip(self, name: StageName, reason: str, message: str) -> None:
+        """Leave a stage out for good."""
+        if not self._blocked(name):
+            self._add(StageResult(stage=name, status="skipped", reason=reason, message=message))
 
     def broken(self, error: Exception) -> None:
         """Record a fault of the judge's own at the first stage that has no result."""

@@ -129,7 +129,9 @@ class InstructionEvidence(Record):
     families: dict[str, int]
     """Family to predicate-true thread executions."""
     opcodes: dict[str, int]
-    """Target and older tensor opcodes to predicate-true thread executions."""
+    """Opcodes of those families to predicate-true thread executions."""
+    bytes: dict[str, int]
+    """Bytes moved by kind, e.g. ``tma.load``; empty where the tool does not tell."""
     kernels: tuple[str, ...]
     foreign_kernels: tuple[str, ...]
     """Kernels that ran and are not in the candidate's own machine code."""

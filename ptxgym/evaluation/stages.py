@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from ptxgym.devices import Device, InstructionReport, Regime, Session, TimingReport
+from ptxgym.devices import Device, InstructionReport, KernelExecution, Regime, Session, TimingReport
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
@@ -26,9 +26,8 @@ from ptxgym.evaluation.records import (
     TimingEvidence,
 )
 from ptxgym.evaluation.statistics import median_ratio
-from ptxgym.tasks import DISTRIBUTIONS, Distribution, Shape, Task, Tensors, format_shape
-from ptxgym.toolchain import Program
-from ptxgym.toolchain.sass import family, flops_per_thread, is_target
+from ptxgym.tasks import DISTRIBUTIONS, Architecture, Distribution, Shape, Task, Tensors, format_shape
+from ptxgym.toolchain import Program, ptx, sass
 
 InstructionRule = Literal["work", "paper"]
 
@@ -64,9 +63,9 @@ class Case:
         probes = self.task.probes if self.probes or not self.device.runs_workload else ()
         return (*probes, self.task.workload) if self.device.runs_workload else probes
 
-    def counted_shape(self) -> Shape:
-        """The shape on which instructions are counted."""
-        return self.task.workload if self.device.runs_workload else self.task.probes[0]
+    def counted_shapes(self) -> tuple[Shape, ...]:
+        """Shapes on which instructions may be counted: the workload, else a probe."""
+        return (self.task.workload,) if self.device.runs_workload else self.task.probes
 
     def draw_inputs(self, shape: Shape) -> Tensors:
         """Draw normal inputs outside a session."""
@@ -87,7 +86,7 @@ def compile_stage(program: Program, task: Task) -> StageResult:
     """The compiler's verdict."""
     families: Counter[str] = Counter()
     for opcode, count in program.opcodes().items():
-        if name := family(opcode, task.architecture):
+        if name := sass.family(opcode, task.architecture):
             families[name] += count
     evidence = CompileEvidence(
         diagnostics=program.diagnostics,
@@ -220,8 +219,7 @@ def _correctness_reason(evidence: CorrectnessEvidence) -> tuple[str, str]:
 
 def instructions_stage(case: Case) -> StageResult:
     """Which instructions were executed, and how much of the work they did."""
-    shape = case.counted_shape()
-    report = case.device.count_instructions(case.program, case.task, shape, case.draw_inputs(shape))
+    report = _count(case)
     if not report.kernels:  # what computes without a kernel has failed correctness
         raise InfrastructureError(f"{report.tool} saw no kernel.")
     evidence = instruction_evidence(report, case.program, case.task)
@@ -236,33 +234,56 @@ def instructions_stage(case: Case) -> StageResult:
     )
 
 
+def _count(case: Case) -> InstructionReport:
+    """Count on the first shape that ``run`` does not refuse."""
+    for shape in case.counted_shapes():
+        try:
+            return case.device.count_instructions(case.program, case.task, shape, case.draw_inputs(shape))
+        except CandidateError as error:
+            if error.reason != "refused" or shape is case.task.workload:
+                raise
+    raise InfrastructureError("run refuses every shape that this device can run.")
+
+
 def instruction_evidence(report: InstructionReport, program: Program, task: Task) -> InstructionEvidence:
     """From counts of opcodes to families, FLOPs and the paper's Boolean."""
+    architecture = task.architecture
+    family = {"sass": sass.family, "ptx": ptx.family}[report.dialect]
     families: Counter[str] = Counter()
     opcodes: Counter[str] = Counter()
-    flops = 0.0
+    moved: Counter[str] = Counter()
     for kernel in report.kernels:
+        moved.update(kernel.bytes)
         for opcode, threads in kernel.threads.items():
-            name = family(opcode, task.architecture)
-            if not name or not threads:
-                continue
-            families[name] += threads
-            opcodes[opcode] += threads
-            per_thread = flops_per_thread(opcode, task.architecture)
-            flops += math.nan if per_thread is None else per_thread * threads
+            if threads and (name := family(opcode, architecture)):
+                families[name] += threads
+                opcodes[opcode] += threads
     own = {kernel.name for kernel in program.instructions}
     names = dict.fromkeys(kernel.name for kernel in report.kernels)
     return InstructionEvidence(
         tool=report.tool,
         shape=format_shape(report.shape),
-        executed=any(is_target(opcode, task.architecture) for opcode in opcodes),
-        tensor_flops=flops,
+        executed=any(name in sass.TARGET_FAMILIES[architecture.target] for name in families),
+        tensor_flops=sum(_target_flops(kernel, report.dialect, architecture) for kernel in report.kernels),
         required_flops=task.operator.flops(report.shape),
         families=dict(families),
         opcodes=dict(opcodes),
+        bytes=dict(moved),
         kernels=tuple(names),
         foreign_kernels=tuple(name for name in names if name not in own),
     )
+
+
+_TARGET_FLOPS = {"90a": "wgmma/bf16", "100a": "tcgen05/bf16"}
+"""The key of :attr:`KernelExecution.tensor_flops` that counts, by target."""
+
+
+def _target_flops(kernel: KernelExecution, dialect: str, architecture: Architecture) -> float:
+    """BF16 FLOPs by target tensor instructions; NaN where the opcodes do not tell."""
+    if dialect == "ptx":
+        return kernel.tensor_flops.get(_TARGET_FLOPS[architecture.target], 0)
+    per_thread = {opcode: sass.flops_per_thread(opcode, architecture) for opcode, n in kernel.threads.items() if n}
+    return sum(math.nan if rate is None else rate * kernel.threads[opcode] for opcode, rate in per_thread.items())
 
 
 def _instruction_reason(evidence: InstructionEvidence, case: Case) -> tuple[str, str]:

@@ -34,7 +34,9 @@ FAMILIES: dict[str, dict[str, re.Pattern[str]]] = {
 }
 """Opcode families by target. ``legacy_tensor`` is the warp-wide mma.sync of older architectures."""
 
-_PAPER_FAMILIES = {"90a": ("tensor", "tma"), "100a": ("tensor", "tensor_memory")}
+TARGET_FAMILIES = {"90a": ("tensor", "tma"), "100a": ("tensor", "tensor_memory")}
+"""Families that the paper's rule counts, by target. An allocation or a commit of tensor memory alone does not count,
+where the original counts it."""
 
 _HGMMA = re.compile(r"HGMMA\.64x(\d+)x(\d+)\.F32\.BF16\b")
 _WARPS_PER_WGMMA = 4
@@ -46,15 +48,6 @@ def family(opcode: str, architecture: Architecture) -> str | None:
         if pattern.match(opcode):
             return name
     return None
-
-
-def is_target(opcode: str, architecture: Architecture) -> bool:
-    """Whether the paper's rule counts this opcode.
-
-    Hopper: any GMMA or a tensor TMA copy. Blackwell: tcgen05 MMA, and loads and stores of tensor memory. An allocation
-    or a commit alone does not count, where the original counts it.
-    """
-    return family(opcode, architecture) in _PAPER_FAMILIES[architecture.target]
 
 
 def flops_per_thread(opcode: str, architecture: Architecture) -> float | None:

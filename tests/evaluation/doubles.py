@@ -85,7 +85,7 @@ class ScriptedDevice(Device):
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
         self._called("instructions")
         kernel = KernelExecution(name=self.kernel, threads=self.threads)
-        return InstructionReport(tool="counter", shape=dict(shape), kernels=(kernel,))
+        return InstructionReport(tool="counter", dialect="sass", shape=dict(shape), kernels=(kernel,))
 
     def time(
         self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime

@@ -9,7 +9,7 @@ import pytest
 from ptxgym.evaluation import EvaluationOptions, Evaluator, feedback
 from ptxgym.tasks import TASKS, get_task
 
-from ..conftest import BAD_INPUT, EXAMPLES
+from ..conftest import BAD_INPUT, EXAMPLES, expected_status
 
 pytestmark = pytest.mark.gpu
 
@@ -44,7 +44,7 @@ def test_a_plain_cuda_kernel_is_correct_timed_and_has_no_work_fraction(evaluator
 
 @pytest.mark.parametrize("path", sorted(BAD_INPUT.glob("*.cu")), ids=lambda path: path.stem)
 def test_bad_input_costs_one_process_and_the_next_step_is_right(path, kernel):
-    expected = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("// expect: ")
+    expected = expected_status(path)
     env = gym.make(ID, device="cuda", cache=False, stages=("memory", "correctness"))
     env.reset()
     start = time.monotonic()

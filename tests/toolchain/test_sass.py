@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from ptxgym.tasks import BLACKWELL, HOPPER
-from ptxgym.toolchain.sass import family, flops_per_thread, is_target, parse_disassembly
+from ptxgym.toolchain import ptx
+from ptxgym.toolchain.sass import TARGET_FAMILIES, family, flops_per_thread, parse_disassembly
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from ptxgym.toolchain.sass import family, flops_per_thread, is_target, parse_dis
 )
 def test_hopper_families(opcode: str, expected: str | None):
     assert family(opcode, HOPPER) == expected
-    assert is_target(opcode, HOPPER) == (expected in ("tensor", "tma"))
+    assert (expected in TARGET_FAMILIES["90a"]) == (expected in ("tensor", "tma"))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_hopper_families(opcode: str, expected: str | None):
     ],
 )
 def test_on_blackwell_an_allocation_commit_or_copy_alone_does_not_count(opcode: str, counts: bool):
-    assert is_target(opcode, BLACKWELL) is counts
+    assert (family(opcode, BLACKWELL) in TARGET_FAMILIES["100a"]) is counts
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,30 @@ def test_disassembly_is_counted_by_kernel():
     )
     (kernel,) = parse_disassembly(text)
     assert (kernel.name, kernel.opcodes) == ("k", {"MOV": 2, "EXIT": 1})
+
+
+@pytest.mark.parametrize(
+    ("opcode", "expected"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", "tensor"),
+        ("wgmma.commit_group.sync.aligned", None),
+        ("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "tma"),
+        ("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group", "tma"),
+        ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "bulk"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", "bulk"),
+        ("cp.async.bulk.commit_group", None),
+        ("cp.async.bulk.wait_group.read", None),
+        ("cp.async.cg.shared.global", None),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "legacy_tensor"),
+        ("fma.rn.f32", None),
+    ],
+)
+def test_ptx_falls_into_the_same_families(opcode: str, expected: str | None):
+    assert ptx.family(opcode, HOPPER) == expected
+
+
+def test_tensor_memory_counts_on_blackwell_alone():
+    assert ptx.family("tcgen05.ld.sync.aligned.32x32b.x32.b32", BLACKWELL) == "tensor_memory"
+    assert ptx.family("tcgen05.mma.cta_group::1.kind::f16", BLACKWELL) == "tensor"
+    assert ptx.family("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", BLACKWELL) is None
+    assert ptx.family("tcgen05.mma.cta_group::1.kind::f16", HOPPER) is None

@@ -131,7 +131,7 @@ class CudaDevice(Device):
                 session.run(inputs)
                 session.close()  # the tool has the counters until it has ended
             kernels = parse_nsight_log(_read(log))
-        return InstructionReport(tool="Nsight Compute", shape=dict(shape), kernels=kernels)
+        return InstructionReport(tool="Nsight Compute", dialect="sass", shape=dict(shape), kernels=kernels)
 
     def time(
         self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime

@@ -1,0 +1,201 @@
+"""One kernel launch: its batches, limits and counts."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptxgym.devices.simulator.batch import Batch, new_counts
+from ptxgym.devices.simulator.deadlock import deadlock_findings
+from ptxgym.devices.simulator.findings import Finding, FindingLog, LimitReached, Severity, SourceLine
+from ptxgym.devices.simulator.memory import ByteBuffer, GlobalMemory
+from ptxgym.devices.simulator.module import Image
+from ptxgym.devices.simulator.state import Geometry
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchConfig:
+    """How a kernel is launched."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_shared: int = 0
+    """Bytes."""
+    parameters: bytes = b""
+    """The parameter block, laid out as :class:`~ptxgym.devices.simulator.module.Kernel` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one launch may use."""
+
+    instructions: int = 50_000_000_000
+    """Executed thread instructions."""
+    seconds: float = 120.0
+    """Wall-clock time."""
+    memory_bytes: int = 1 << 30
+    """Registers, shared and local memory of the CTAs that execute together."""
+    local_bytes_per_thread: int = 0
+    """Room for ``.local`` data and call frames; zero takes what the code declares, plus room for calls."""
+    spins: int = 2_000_000
+    """Backward branches without any progress elsewhere before a loop counts as endless."""
+
+
+class Launch:
+    """A running launch."""
+
+    def __init__(
+        self, memory: GlobalMemory, image: Image, config: LaunchConfig, limits: Limits, symbols: dict[str, int],
+        checks: Any,
+    ) -> None:  # fmt: skip
+        self.memory = memory
+        self.image = image
+        self.config = config
+        self.limits = limits
+        self.symbols = symbols
+        self.geometry = Geometry(config.grid, config.block, config.cluster)
+        self.parameters = ByteBuffer(np.frombuffer(config.parameters.ljust(16, b"\0"), np.uint8).copy())
+        self.log = FindingLog()
+        self.block_counts = new_counts()
+        self.predicated: dict[int, int] = defaultdict(int)
+        self.partial_counts: dict[int, int] = defaultdict(int)
+        self.tensor_flops: dict[tuple[str, str], int] = defaultdict(int)
+        self.bytes: dict[str, int] = defaultdict(int)
+        self.output: list[str] = []
+        self.heap = {"next": 4096, "used": 0}
+        self.executed_total = 0
+        self._steps = 0
+        self._spins = 0
+        self._unstarted = 0
+        self._stuck: list[Batch] = []
+        self._deadline = time.monotonic() + limits.seconds
+        self._checks = checks
+
+    def observers(self, batch: Batch) -> list[Any]:
+        """The checks that watch a batch."""
+        return [make(batch) for make in self._checks]
+
+    # -- limits --------------------------------------------------------------------------------------
+
+    def spend(self, instructions: int, lanes: int) -> None:
+        """Count executed instructions against the limits.
+
+        Raises:
+            LimitReached: There is nothing left.
+        """
+        self.executed_total += instructions * lanes
+        self._steps += 1
+        if self._steps & 255 == 0 and time.monotonic() > self._deadline:
+            raise self._limit("time-limit", f"the launch used its {self.limits.seconds:g} s of wall-clock time")
+        if self.executed_total > self.limits.instructions:
+            raise self._limit(
+                "instruction-limit", f"the launch executed {self.limits.instructions} thread instructions"
+            )
+
+    def note_spin(self, spins: int) -> None:
+        """Strands loop and nothing else can move.
+
+        Raises:
+            LimitReached: They have done so for too long.
+        """
+        self._spins += spins
+        if self._spins > self.limits.spins:
+            raise self._limit("endless-loop", f"a loop ran {self._spins} times while no thread got anywhere else")
+
+    def note_progress(self) -> None:
+        """Something other than looping happened."""
+        self._spins = 0
+
+    def others(self, batch: Batch) -> bool:
+        """Whether another batch could make a difference to one whose threads only loop."""
+        return self._unstarted > 0 or any(b is not batch for b in self._stuck)
+
+    def _limit(self, code: str, message: str) -> LimitReached:
+        return LimitReached(Finding(code, Severity.ERROR, SourceLine(), message))
+
+    # -- batches -------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Execute the whole grid."""
+        shared = self.image.static_shared + self.config.dynamic_shared
+        groups = self._groups(shared)
+        for number, ctas in enumerate(groups):
+            self._unstarted = len(groups) - number - 1
+            batch = Batch(self, ctas, shared)
+            self._stuck.append(batch)
+            self._run_stuck()
+        while self._stuck:
+            before = self.executed_total
+            self._run_stuck()
+            if self.executed_total == before:
+                raise_deadlock(self._stuck, self.log)
+
+    def _run_stuck(self) -> None:
+        """Run the batches that are not done, the newest first; what waits may now have what it waited for."""
+        for batch in reversed(list(self._stuck)):
+            if batch.run():
+                self._stuck.remove(batch)
+
+    def _groups(self, shared: int) -> list[list[int]]:
+        """CTAs that execute together: whole clusters, as many as the arrays may hold."""
+        geometry = self.geometry
+        per_cta = self._bytes_per_cta(shared)
+        wanted = max(LANES_PER_BATCH // geometry.stride, 1)
+        affordable = max(self.limits.memory_bytes // per_cta, 1)
+        size = geometry.cluster_size
+        if size * per_cta > 4 * self.limits.memory_bytes:
+            raise self._limit("memory-limit", f"one cluster needs {size * per_cta >> 20} MiB in the simulator")
+        clusters = max(min(wanted, affordable) // size, 1)
+        order = cluster_order(geometry)
+        return [order[i : i + clusters * size] for i in range(0, len(order), clusters * size)]
+
+    def _bytes_per_cta(self, shared: int) -> int:
+        widths = {"pred": 1, "b8": 1, "b16": 2, "b32": 4, "b64": 8}
+        registers = sum(widths[bank] * n for bank, n in self.image.entry.bank_sizes.items())
+        return self.geometry.stride * (registers + self.limits.local_bytes_per_thread + 64) + shared + 2048
+
+
+LANES_PER_BATCH = 8192
+"""Enough that NumPy's cost per call is small against the work, few enough that rows stay in the cache."""
+
+
+def cluster_order(geometry: Geometry) -> list[int]:
+    """Linear CTA numbers, cluster by cluster, each in rank order."""
+    linear = np.arange(geometry.ctas)
+    if geometry.cluster_size == 1:
+        return [int(c) for c in linear]
+    gx, gy, _ = geometry.grid
+    axes = (linear % gx, linear // gx % gy, linear // (gx * gy))
+    key = np.zeros(geometry.ctas, np.int64)
+    rank = np.zeros(geometry.ctas, np.int64)
+    cluster_weight = weight = 1
+    for axis, extent, grid in zip(axes, geometry.cluster, geometry.grid, strict=True):
+        key += axis // extent * cluster_weight
+        rank += axis % extent * weight
+        cluster_weight *= grid // extent
+        weight *= extent
+    return [int(c) for c in np.lexsort((rank, key))]
+
+
+def raise_deadlock(stuck: list[Batch], log: FindingLog) -> None:
+    """Report who waits for what.
+
+    Raises:
+        Deadlock: Always.
+    """
+    findings = deadlock_findings(stuck)
+    log.extend(findings)
+    raise Deadlock(findings)
+
+
+class Deadlock(Exception):  # noqa: N818
+    """Nothing can move and threads still exist."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.findings = findings
+        super().__init__("; ".join(str(f) for f in findings[:3]))

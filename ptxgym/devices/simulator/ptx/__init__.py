@@ -1,0 +1,1 @@
+"""PTX text to instructions; nothing here knows what an instruction does."""
