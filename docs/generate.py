@@ -8,6 +8,9 @@ from pathlib import Path
 
 import gymnasium as gym
 
+from ptxgym.devices.simulator import instructions
+from ptxgym.devices.simulator.runtime.library import support
+from ptxgym.devices.simulator.table import TABLE, Row
 from ptxgym.envs import KernelEnv
 from ptxgym.envs.observation import observation_space
 from ptxgym.tasks import TASKS, format_shape
@@ -62,7 +65,77 @@ def environments_page() -> str:
     return re.sub(r":(?:func|class|mod|attr):`~?([^`]+)`", r"`\1`", page)
 
 
-PAGES = {"environments.md": environments_page}
+_SIMULATOR = """
+# The embedded simulator
+
+`device="simulator"` runs the same `kernel.cu`, host code included, on any x86-64 Linux machine. Three processes take
+part. The *candidate's* runs the unmodified host library against our own `libcuda.so.1` and `libcudart.so.13`; it never
+maps device memory. The *simulator's* owns that memory and executes the PTX of the same nvcc call, over sets of lanes in
+NumPy. The *judge* compares outputs and reads the evidence. So a verdict does not rest on what the candidate says.
+
+```
+ptxgym evaluate KERNEL.cu --env ID --device simulator      a verdict: memory, correctness, instructions
+ptxgym simulate KERNEL.cu --env ID --shape M=512,N=768,K=640 --explain
+                                                           one call: launches, counts, every finding with its line
+python benchmarks/simulator.py                             how long the executor takes
+```
+
+It gives no times, and rewards on it never contain a speed. It runs probe shapes; a workload would take hours.
+
+A finding has a code, a severity, the source line and a sentence, e.g. `kernel.cu:9: error: deadlock: 1 thread of block
+(0, 0, 0), warp 0, wait for ever: mbarrier barrier, phase 0 (parity 0): 2 of 2 arrivals are missing; initialised at
+kernel.cu:6`. Errors fail the memory stage; warnings are shown. `tests/corpus/` holds the kernels that must be clean, and
+the mutants of them, each with the finding that it must give.
+
+What the simulator lacks is named and makes the stage *unknown*: an instruction without a row, a CUDA function without a
+counterpart. Neither is held against a kernel.
+
+Known to differ from hardware: no times, clocks or caches; `%clock` counts steps; occupancy of clusters is fitted to one
+kernel; packed sub-byte tensor maps, im2col copies, graphs, arrays, textures and virtual memory are refused by name;
+Blackwell's device attributes come from its datasheet. Return codes and limits of the CUDA functions below were compared
+with an H200's answers to about 5,000 calls (`tests/devices/simulator/runtime/behaviour_h200.txt`).
+"""
+
+
+def simulator_page() -> str:
+    """What the simulator executes and which CUDA functions it has."""
+    instructions.load()
+    rows: dict[str, list[Row]] = {}
+    for row in TABLE.rows():
+        rows.setdefault(row.opcode, []).append(row)
+    lines = []
+    for opcode, forms in sorted(rows.items()):
+        types = ", ".join(dict.fromkeys(name for form in forms for name in form.types))
+        modifiers = " ".join(sorted({name for form in forms for name in form.modifiers}))
+        architectures = ", ".join(sorted({f"sm_{name}" for form in forms for name in form.architectures}))
+        sections = ", ".join(sorted({form.isa for form in forms}))
+        lines.append(f"| `{opcode}` | {types} | {modifiers} | {architectures} | {sections} |")
+    names = support()
+    works = [name for name, here in names.items() if here]
+    return "\n".join(
+        [
+            _NOTE + _SIMULATOR,
+            "## Instructions",
+            "",
+            f"{len(rows)} opcodes. Types and modifiers are those of all forms together; sections are those of the PTX "
+            "ISA 9.0 that the row was written from. Modifiers that change only timing are accepted everywhere.",
+            "",
+            "| opcode | types | modifiers | architectures | ISA |",
+            "| --- | --- | --- | --- | --- |",
+            *lines,
+            "",
+            "## CUDA functions",
+            "",
+            f"{len(works)} work; the other {len(names) - len(works)} exports of the two libraries fail with "
+            "`cudaErrorNotSupported` and are named in the result.",
+            "",
+            ", ".join(f"`{name}`" for name in works),
+            "",
+        ]
+    )
+
+
+PAGES = {"environments.md": environments_page, "simulator.md": simulator_page}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ptxgym.errors import MissingToolError
+from ptxgym.errors import InfrastructureError
 from ptxgym.toolchain import confinement
 from ptxgym.toolchain.toolkit import find_host_compiler, find_nvdisasm, find_toolkit
 
@@ -34,6 +34,7 @@ def examine() -> Iterator[Finding]:
     yield _tool("host compiler", lambda: str(find_host_compiler()), "missing")
     yield _tool("nvcc", lambda: f"{find_toolkit().version} at {find_toolkit().nvcc}", "missing")
     yield _tool("disassembler", lambda: str(find_nvdisasm()), "missing")
+    yield _tool("embedded simulator", _simulator, "limited")
     yield _confinement()
     yield _gpu()
     yield _program("Nsight Compute (ncu)", "ncu", "The instruction stage needs it; it is part of the CUDA toolkit.")
@@ -48,8 +49,15 @@ def examine() -> Iterator[Finding]:
 def _tool(name: str, find: Callable[[], str], level: Level) -> Finding:
     try:
         return Finding(name, "ok", find())
-    except MissingToolError as error:
+    except InfrastructureError as error:
         return Finding(name, level, str(error))
+
+
+def _simulator() -> str:
+    from ptxgym.devices.simulator.runtime.library import runtime_libraries
+
+    runtime_libraries()
+    return "ready; it serves where no GPU of the task's architecture is"
 
 
 def _program(name: str, program: str, remedy: str) -> Finding:
@@ -85,7 +93,7 @@ def _gpu() -> Finding:
     if not torch.cuda.is_available():
         built = torch.version.cuda
         why = "torch sees no NVIDIA GPU" if built else f"torch {torch.__version__} is built without CUDA"
-        return Finding("GPU", "limited", f"{why}. Sources are compiled and inspected; nothing is run.")
+        return Finding("GPU", "limited", f"{why}. The simulator serves instead; it gives no times.")
     names = []
     for index in range(torch.cuda.device_count()):
         major, minor = torch.cuda.get_device_capability(index)

@@ -1,6 +1,6 @@
 """Where a program runs: one interface, NVIDIA GPUs and the embedded simulator behind it."""
 
-from ptxgym.devices.choice import DeviceChoice, get_device
+from ptxgym.devices.choice import get_device
 from ptxgym.devices.device import (
     Device,
     DeviceInfo,
@@ -17,7 +17,6 @@ from ptxgym.devices.device import (
 
 __all__ = [
     "Device",
-    "DeviceChoice",
     "DeviceInfo",
     "InstructionReport",
     "KernelExecution",

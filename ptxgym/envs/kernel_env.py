@@ -67,7 +67,8 @@ class KernelEnv(gym.Env[Observation, str]):
 
     Args:
         task: A task's id, or a :class:`ptxgym.tasks.Task` of your own.
-        device: ``auto`` (a GPU of the right architecture, else the simulator), ``cuda``, ``simulator`` or ``none``.
+        device: ``auto`` (a GPU of the right architecture, else the simulator), ``cuda``, ``cuda:1``, ``simulator``, or
+            ``none`` (compile and inspect only).
         reward: A name or a callable from Evaluation to float.
         max_turns: Submissions per episode.
         target_speedup: Ends the episode.

@@ -45,6 +45,7 @@ _RUNNING: tuple[tuple[StageName, Callable[[Case], StageResult]], ...] = (
     ("timing", timing_stage),
 )
 
+_FILE = "evaluation.json"
 _FORMAT = 1
 """Raise it when the same program must be judged again: it is part of every key."""
 
@@ -59,7 +60,7 @@ class EvaluationOptions(Record):
     """How a task is judged. The defaults are the strictest."""
 
     device: str = "auto"
-    """``auto``, ``cuda``, ``simulator`` or ``none``."""
+    """``auto``, ``cuda``, ``cuda:1``, ``simulator`` or ``none``; see :func:`ptxgym.devices.get_device`."""
     shapes: Literal["all", "workload"] = "all"
     """``workload`` is the paper's rule: only the fixed workload counts."""
     instruction_rule: InstructionRule = "work"
@@ -132,10 +133,10 @@ class Evaluator:
             device=self.device.info.model_dump(mode="json"),
             options=options.model_dump(mode="json", exclude={"cache"}),
         )
-        if options.cache and (kept := self._find(key)):
-            for stage in kept.stages[2:]:
+        if options.cache and (kept := self._evaluations.load(key, _FILE, Evaluation)):
+            for stage in kept[0].stages[2:]:
                 run.report(stage.stage, stage)
-            return kept.model_copy(update={"cached": True, "flags": run.flags, "notes": run.notes})
+            return kept[0].model_copy(update={"cached": True, "flags": run.flags, "notes": run.notes})
         case = Case(
             program=program,
             task=self.task,
@@ -154,13 +155,9 @@ class Evaluator:
             self._keep(key, evaluation)
         return evaluation
 
-    def _find(self, key: str) -> Evaluation | None:
-        folder = self._evaluations.find(key)
-        return Evaluation.model_validate_json((folder / "evaluation.json").read_bytes()) if folder else None
-
     def _keep(self, key: str, evaluation: Evaluation) -> None:
         with self._evaluations.adding(key) as folder:
-            (folder / "evaluation.json").write_text(evaluation.model_dump_json(), encoding="utf-8")
+            (folder / _FILE).write_text(evaluation.model_dump_json(), encoding="utf-8")
 
 
 class _Run:

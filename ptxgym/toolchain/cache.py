@@ -11,6 +11,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+R = TypeVar("R", bound=BaseModel)
 
 _DEFAULT_LIMIT = 20 << 30
 _PRUNE_EVERY = 64
@@ -49,6 +54,20 @@ class Cache:
         except OSError:
             return None
         return folder
+
+    def load(self, key: str, name: str, record: type[R]) -> tuple[R, Path] | None:
+        """A record kept in an entry, and the entry's folder.
+
+        An entry that cannot be read (of another version, or damaged) is removed and does not count.
+        """
+        folder = self.find(key)
+        if folder is None:
+            return None
+        try:
+            return record.model_validate_json((folder / name).read_bytes()), folder
+        except (OSError, ValidationError):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
 
     @contextmanager
     def adding(self, key: str) -> Iterator[Path]:

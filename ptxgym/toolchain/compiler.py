@@ -52,8 +52,8 @@ def compile_source(source: Source, task: Task, cache: Cache | None = None, limit
         flags=command[1:],
         compiler=toolkit.version,
     )
-    if folder := cache.find(key):
-        return Program.model_validate_json((folder / "program.json").read_bytes()).model_copy(update={"folder": folder})
+    if kept := cache.load(key, "program.json", Program):
+        return kept[0].model_copy(update={"folder": kept[1]})
     with cache.adding(key) as folder:
         program = _build(source, task, toolkit, command, key, folder, limits)
         if program.status == "timeout":  # depends on the machine's load: not to be remembered

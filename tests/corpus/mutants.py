@@ -308,6 +308,7 @@ mutant(
 )
 mutant("bulk_copies", "does not wait", "bulk_wait<0>();", "", "bulk-not-waited", within=at)
 at = "void ring_sum"
+_READ, _RELEASE = "sum += stage[s][127 - threadIdx.x];", "if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[s]);"
 mutant(
     "ring_sum",
     "empty is never signalled",
@@ -340,8 +341,8 @@ mutant(
 mutant(
     "ring_sum",
     "released before it is read",
-    "sum += stage[s][127 - threadIdx.x];\n            __syncwarp();\n            if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[s]);",
-    "if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[s]);\n            __syncwarp();\n            sum += stage[s][127 - threadIdx.x];",
+    f"{_READ}\n            __syncwarp();\n            {_RELEASE}",
+    f"{_RELEASE}\n            __syncwarp();\n            {_READ}",
     "stage-reuse",
     *STALE,
     within=at,
@@ -617,7 +618,8 @@ mutant(
     "gemm_tcgen05",
     "allocates after giving up the right",
     "if (warp == 1) tcgen05_alloc<128>(&address);",
-    'if (warp == 1) { asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"); tcgen05_alloc<128>(&address); }',
+    'if (warp == 1) { asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"); '
+    "tcgen05_alloc<128>(&address); }",
     "tmem-alloc",
     within=at,
 )

@@ -154,6 +154,8 @@ def test_an_episode_ends_after_its_turns_and_says_so_to_who_goes_on():
     ("arguments", "complaint"),
     [
         ({"device": "tpu"}, "none of 'auto'"),
+        ({"device": "cuda:x"}, "none of 'auto'"),
+        ({"device": "cuda:99"}, "is as cuda:99"),
         ({"reward": "fastest"}, "There is no reward 'fastest'"),
         ({"render_mode": "rgb_array"}, "render_mode"),
         ({"max_turns": 0}, "max_turns"),

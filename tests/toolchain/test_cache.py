@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxgym.toolchain import Cache, content_key
+from ptxgym.toolchain import Cache, Record, content_key
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +53,17 @@ def test_pruning_removes_what_was_used_longest_ago():
 def test_keys_depend_on_every_part_and_on_no_order():
     assert content_key(a=1, b=2) == content_key(b=2, a=1)
     assert len({content_key(a=1, b=2), content_key(a=2, b=1), content_key(a=12)}) == 3
+
+
+class _Thing(Record):
+    number: int
+
+
+def test_an_entry_of_another_version_is_removed_and_made_anew():
+    cache, key = Cache("things"), content_key(a=1)
+    for text, expected in (('{"number": 1, "old": 2}', None), ("{", None), ('{"number": 7}', 7)):
+        with cache.adding(key) as folder:
+            (folder / "thing.json").write_text(text)
+        loaded = cache.load(key, "thing.json", _Thing)
+        assert (loaded[0].number if loaded else None) == expected
+    assert cache.load(content_key(a=2), "thing.json", _Thing) is None

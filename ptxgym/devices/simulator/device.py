@@ -20,20 +20,15 @@ from ptxgym.devices.device import (
 from ptxgym.devices.simulator.runtime.gpu import GPUS
 from ptxgym.devices.simulator.runtime.session import SimulatorSession
 from ptxgym.errors import CandidateError, InfrastructureError
-from ptxgym.tasks import Architecture, Shape, Task, Tensors
+from ptxgym.tasks import Architecture, Shape, Task, Tensors, format_shape
 from ptxgym.toolchain import Program
 
 _TOOL = "ptxgym simulator"
 _MOST_REPORTS = 20
 
 
-class SimulatedExecution(KernelExecution):
-    """A simulated launch: PTX instructions where a GPU's tool counts machine instructions, and more."""
-
-    tensor_flops: dict[str, int]
-    """By instruction family and input type, e.g. ``wgmma/bf16``; a multiply-add counts two."""
-    bytes: dict[str, int]
-    """Bytes moved, e.g. by ``global.read`` or ``tma.load``."""
+_KEPT_RUNS = 32
+"""Runs whose evidence is kept for the next stage."""
 
 
 class SimulatorDevice(Device):
@@ -48,9 +43,10 @@ class SimulatorDevice(Device):
     runs_workload = False
     gives_times = False
 
-    def __init__(self, architecture: Architecture, run_seconds: float = 120.0) -> None:
+    def __init__(self, architecture: Architecture, run_seconds: float = 30.0) -> None:
         gpu = GPUS[architecture.target]
         self._run_seconds = run_seconds
+        self._runs: dict[tuple[str, str], dict[str, Any]] = {}
         self.info = DeviceInfo(kind="simulator", name=gpu.name, multiprocessors=gpu.processors)
 
     def session(self, program: Program, task: Task) -> SimulatorSession:
@@ -61,15 +57,19 @@ class SimulatorDevice(Device):
         """Run once; the findings of severity *error* are the errors.
 
         Raises:
-            CandidateError: It ended early without a finding that says why: ``run`` refused the shape, or the time was
-                used up.
+            CandidateError: It ended early without a finding that says why, e.g. ``run`` refused the shape; or it would
+                never have ended: the time was used up, or threads wait for each other.
             InfrastructureError: The simulator lacks what the kernel uses.
         """
         evidence, fault = self._run(program, task, shape, inputs)
         findings = [finding for launch in evidence["launches"] for finding in launch["findings"]]
         errors = [finding for finding in findings if finding["severity"] == "error"]
+        deadlock = next((finding for finding in errors if finding["code"] == "deadlock"), None)
+        if deadlock is not None:
+            raise CandidateError("timeout", str(deadlock["text"]))
         if fault is not None and (not errors or fault.reason == "timeout"):
             raise fault
+        self._keep(program, shape, evidence)
         return MemoryReport(
             tool=_TOOL,
             errors=len(errors),
@@ -78,12 +78,17 @@ class SimulatorDevice(Device):
         )
 
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
-        """Run once and count: every PTX instruction by thread executions with a true predicate."""
-        evidence, fault = self._run(program, task, shape, inputs)
-        if fault is not None:
-            raise fault
+        """Count every PTX instruction by thread executions with a true predicate.
+
+        A run gives every kind of evidence: where the memory check has just run this shape, its counts are taken.
+        """
+        evidence = self._runs.pop(_run_key(program, shape), None)
+        if evidence is None:
+            evidence, fault = self._run(program, task, shape, inputs)
+            if fault is not None:
+                raise fault
         kernels = tuple(
-            SimulatedExecution(
+            KernelExecution(
                 name=launch["name"],
                 threads=launch["executed"],
                 tensor_flops=launch["tensor_flops"],
@@ -99,6 +104,11 @@ class SimulatorDevice(Device):
         """Raise InfrastructureError: a simulator measures no time."""
         raise InfrastructureError("The simulator gives no times; a GPU of the task's architecture does.")
 
+    def _keep(self, program: Program, shape: Shape, evidence: dict[str, Any]) -> None:
+        self._runs[_run_key(program, shape)] = evidence
+        for key in list(self._runs)[:-_KEPT_RUNS]:
+            self._runs.pop(key, None)
+
     def _run(
         self, program: Program, task: Task, shape: Shape, inputs: Tensors
     ) -> tuple[dict[str, Any], CandidateError | None]:
@@ -112,6 +122,10 @@ class SimulatorDevice(Device):
                     raise
                 return session.evidence, error
             return session.evidence, None
+
+
+def _run_key(program: Program, shape: Shape) -> tuple[str, str]:
+    return program.key, format_shape(shape)
 
 
 def _others(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:

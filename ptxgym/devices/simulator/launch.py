@@ -123,11 +123,12 @@ class Launch:
     def run(self) -> None:
         """Execute the whole grid."""
         shared = self.image.static_shared + self.config.dynamic_shared
-        groups = self._groups(shared)
-        for number, ctas in enumerate(groups):
-            self._unstarted = len(groups) - number - 1
-            batch = Batch(self, ctas, shared)
-            self._stuck.append(batch)
+        size = self._clusters_per_batch(shared)
+        clusters = self.geometry.ctas // self.geometry.cluster_size
+        for first in range(0, clusters, size):
+            last = min(first + size, clusters)
+            self._unstarted = clusters - last
+            self._stuck.append(Batch(self, cluster_ctas(self.geometry, range(first, last)), shared))
             self._run_stuck()
         while self._stuck:
             before = self.executed_total
@@ -141,8 +142,8 @@ class Launch:
             if batch.run():
                 self._stuck.remove(batch)
 
-    def _groups(self, shared: int) -> list[list[int]]:
-        """CTAs that execute together: whole clusters, as many as the arrays may hold."""
+    def _clusters_per_batch(self, shared: int) -> int:
+        """How many clusters execute together: as many as the arrays may hold."""
         geometry = self.geometry
         per_cta = self._bytes_per_cta(shared)
         wanted = max(LANES_PER_BATCH // geometry.stride, 1)
@@ -150,9 +151,7 @@ class Launch:
         size = geometry.cluster_size
         if size * per_cta > 4 * self.limits.memory_bytes:
             raise self._limit("memory-limit", f"one cluster needs {size * per_cta >> 20} MiB in the simulator")
-        clusters = max(min(wanted, affordable) // size, 1)
-        order = cluster_order(geometry)
-        return [order[i : i + clusters * size] for i in range(0, len(order), clusters * size)]
+        return max(min(wanted, affordable) // size, 1)
 
     def _bytes_per_cta(self, shared: int) -> int:
         widths = {"pred": 1, "b8": 1, "b16": 2, "b32": 4, "b64": 8}
@@ -164,22 +163,21 @@ LANES_PER_BATCH = 8192
 """Enough that NumPy's cost per call is small against the work, few enough that rows stay in the cache."""
 
 
-def cluster_order(geometry: Geometry) -> list[int]:
-    """Linear CTA numbers, cluster by cluster, each in rank order."""
-    linear = np.arange(geometry.ctas)
+def cluster_ctas(geometry: Geometry, clusters: range) -> list[int]:
+    """Linear numbers of the CTAs of some clusters, each cluster in rank order."""
     if geometry.cluster_size == 1:
-        return [int(c) for c in linear]
+        return list(clusters)
+    cx, cy, cz = geometry.cluster
     gx, gy, _ = geometry.grid
-    axes = (linear % gx, linear // gx % gy, linear // (gx * gy))
-    key = np.zeros(geometry.ctas, np.int64)
-    rank = np.zeros(geometry.ctas, np.int64)
-    cluster_weight = weight = 1
-    for axis, extent, grid in zip(axes, geometry.cluster, geometry.grid, strict=True):
-        key += axis // extent * cluster_weight
-        rank += axis % extent * weight
-        cluster_weight *= grid // extent
-        weight *= extent
-    return [int(c) for c in np.lexsort((rank, key))]
+    across, down = gx // cx, gy // cy
+    ranks = np.arange(geometry.cluster_size)
+    result: list[int] = []
+    for number in clusters:
+        x = number % across * cx + ranks % cx
+        y = number // across % down * cy + ranks // cx % cy
+        z = number // (across * down) * cz + ranks // (cx * cy)
+        result += (x + gx * (y + gy * z)).tolist()
+    return result
 
 
 def raise_deadlock(stuck: list[Batch], log: FindingLog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,6 +21,8 @@ from ptxgym.devices.simulator.findings import (
 from ptxgym.devices.simulator.launch import Deadlock, Launch, LaunchConfig, Limits
 from ptxgym.devices.simulator.memory import MODULE_WINDOW, GlobalMemory
 from ptxgym.devices.simulator.module import Image, Module
+
+_LOG = logging.getLogger(__name__)
 
 ErrorKind = Literal["fault", "deadlock", "timeout", "unknown_instruction"]
 
@@ -110,6 +113,19 @@ def _run(launch: Launch) -> LaunchReport:
         error = "timeout"
     except UnknownInstruction as unknown:
         launch.log.add(_finding(unknown))
+        error = "unknown_instruction"
+    except MemoryError:
+        launch.log.add(Finding("memory-limit", Severity.ERROR, SourceLine(), "the simulator ran out of memory"))
+        error = "timeout"
+    except Exception as bug:
+        # A defect of the simulator must not become a verdict on the kernel, nor end the caller.
+        _LOG.exception("the executor failed in %s", launch.image.entry.name)
+        launch.log.warn(
+            "simulator-error",
+            SourceLine(),
+            f"unknown: the simulator itself failed ({type(bug).__name__}: "
+            f"{bug}); this is not counted against the kernel",
+        )
         error = "unknown_instruction"
     return LaunchReport(
         executed=_executed(launch),

@@ -52,7 +52,7 @@ def _arrive(b: Any, waits: bool) -> Step:
     return step
 
 
-@effect("bar.sync barrier.sync bar.cta.sync barrier.cta.sync bar barrier", isa="9.7.13.1", counter="barrier",
+@effect("bar.sync barrier.sync bar.cta.sync barrier.cta.sync", isa="9.7.13.1", counter="barrier",
         ends_block=True)  # fmt: skip
 def bar_sync(b: Any) -> Step:
     """Arrive and wait for the others."""

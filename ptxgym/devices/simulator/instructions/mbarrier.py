@@ -323,9 +323,3 @@ def wait(b: Any) -> Step:
         return -1
 
     return step
-
-
-@effect("mbarrier.pending_count", "b64", isa="9.7.13.15.17", counter="mbarrier")
-def pending_count(b: Any) -> Step:
-    """The pending count of a phase token; tokens here carry only the phase."""
-    raise b.unknown("mbarrier.pending_count")

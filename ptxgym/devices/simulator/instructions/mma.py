@@ -57,7 +57,7 @@ def c_registers(matrix: Array, m: int, packed: bool) -> Array:
     return parts.transpose(1, 4, 0, 2, 3).reshape(2 * halves, -1)
 
 
-@effect("mma.sync mma", isa="9.7.14.5.14", counter="mma", lenient=True)
+@effect("mma.sync", isa="9.7.14.5.14", counter="mma", lenient=True)
 def mma(b: Any) -> Step:
     """D = A·B + C for a warp."""
     found = next((s for p in b.form.parts if (s := _SHAPE.fullmatch(p))), None)

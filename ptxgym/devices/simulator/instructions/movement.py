@@ -138,16 +138,3 @@ def mapa(form: Form) -> Elementwise:
 def getctarank(form: Form) -> Elementwise:
     """The rank of the CTA that owns a shared address."""
     return lambda a: (np.asarray(a) >> np.asarray(a).dtype.type(24)) & np.asarray(a).dtype.type(0xFF)
-
-
-@effect("stacksave stackrestore", "u32 u64", isa="9.7.15", counter="move")
-def stack_pointer(b: Any) -> Step:
-    """Save and restore the stack pointer; ``alloca`` is not there, so nothing moves."""
-    saves = b.form.row.opcode == "stacksave"
-    d = b.destination(b.operands[0], b.form.types[0]) if saves else -1
-
-    def step(x: Context) -> None:
-        if saves:
-            x.put(d, np.array(0))
-
-    return step

@@ -62,6 +62,24 @@ def test_a_billion_threads_end_within_the_limit() -> None:
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.parametrize("grid", [(2**31 - 1, 1, 1), (65535, 65535, 65535)])
+def test_the_largest_grids_end_within_the_limit(grid: tuple[int, int, int]) -> None:
+    start = time.monotonic()
+    report, _ = run(SPIN, grid=grid, limits=Limits(seconds=0.5))
+    assert report.error == "timeout"
+    assert time.monotonic() - start < 5
+
+
+def test_a_defect_of_the_simulator_is_not_held_against_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("ptxgym.devices.simulator.launch.Launch.run", broken)
+    report, _ = run("ret;")
+    assert report.error == "unknown_instruction"
+    assert "not counted against the kernel" in report.findings[0].message
+
+
 def test_a_cluster_that_does_not_fit_is_refused() -> None:
     device = Device("90a")
     report = device.launch(kernel("ret;"), "k", 8, 1024, 0, cluster=(8, 1, 1), limits=Limits(memory_bytes=1000))
@@ -224,7 +242,8 @@ def test_the_report_does_not_depend_on_the_hash_seed() -> None:
 
 def test_cost_grows_linearly_with_executed_instructions() -> None:
     body = """ld.param.u64 %d1, [p]; mov.u32 %r1, {n}; mov.u32 %r2, 0;
-              L: add.u32 %r2, %r2, 3; xor.b32 %r2, %r2, 5; sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L; ret;"""
+              L: add.u32 %r2, %r2, 3; xor.b32 %r2, %r2, 5; sub.u32 %r1, %r1, 1;
+              setp.ne.u32 %p1, %r1, 0; @%p1 bra L; ret;"""
     times = []
     for n in (2000, 4000, 8000):
         start = time.process_time()
