@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ from typing import Any, Self
 from ptxgym.devices import candidate
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.toolchain import Program
-from ptxgym.toolchain.process import kill_group, minimal_environment
+from ptxgym.toolchain.process import ends_within, kill_group, minimal_environment
 
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 20.0
@@ -145,8 +144,7 @@ class CandidateProcess:
             self._connection.close()
             self._connection = None
         if self._wrapped and not self._hung:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_REPORT_SECONDS)
+            ends_within(self._process, _REPORT_SECONDS)
         kill_group(self._process)
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._process.returncode
@@ -184,12 +182,19 @@ class CandidateProcess:
 
     def _ended(self) -> CandidateError | InfrastructureError:
         """What the end of the process means."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        code = self._process.poll()
+        code = self._exit_code()
         if code is not None and code < 0:
             return self._fault("crash", f"The process was ended by {signal.Signals(-code).name}.")
         return self._fault("exit", f"The process ended by itself (code {code}) before run returned.")
+
+    def _exit_code(self) -> int | None:
+        """How the process ended, once it has; it is left to `close` to wait for it."""
+        if not ends_within(self._process, 5):
+            return None
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def _fault(self, reason: str, message: str) -> CandidateError | InfrastructureError:
         if self._loaded:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -82,7 +84,7 @@ def run_tool(
     try:
         output, timed_out = _drain(process.stdout, start + limits.seconds, limits.output)
         if not timed_out:
-            timed_out = not _ends_by(process, start + limits.seconds)
+            timed_out = not ends_within(process, start + limits.seconds - time.monotonic())
     finally:
         kill_group(process)
         process.stdout.close()
@@ -96,16 +98,30 @@ def minimal_environment(home: Path) -> dict[str, str]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process started in its own session, with all of its group, and wait for it."""
+    """End a process started in its own session, with all of its group, and wait for it.
+
+    Once it has been waited for, its number may be another's: then nothing is done.
+    """
+    if process.returncode is not None:
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
+def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a process ends in time; it is not waited for, so that its number stays its own for `kill_group`."""
+    if process.returncode is not None:
+        return True
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        return bool(select.select([descriptor], [], [], max(0.0, seconds))[0])
+    finally:
+        os.close(descriptor)
+
+
 def _drain(stream: IO[bytes], deadline: float, limit: int) -> tuple[bytes, bool]:
     """Read to the end or the deadline; keep ``limit`` bytes. Returns (kept, deadline passed)."""
-    import selectors
-
     kept = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -117,11 +133,3 @@ def _drain(stream: IO[bytes], deadline: float, limit: int) -> tuple[bytes, bool]
                 return bytes(kept), False
             kept += chunk[: limit - len(kept)]
     return bytes(kept), True
-
-
-def _ends_by(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    try:
-        process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return False
-    return True
