@@ -93,8 +93,8 @@ counterpart. Neither is held against a kernel.
 Kernels that nobody here wrote run unmodified behind a thin `run`. Of `pranjalssh/fast.cu` at 38eb642 (29 November 2026,
 `ptxgym simulate`, norm error 1.7e-3 against the reference in every case, FLOPs by wgmma exactly those of the operator):
 matmul 2, 4 and 5 at 512³ without a finding; 8 at 2048×2048×256, 11 and 12 at 1024×1024×512, with
-warnings for arrivals at a block that may have exited and, in the last two, for a proxy fence that is missing before a TMA
-store and a store that is not waited for.
+warnings for arrivals at a block that may have exited and, in the last two, for a proxy fence that is missing before a
+TMA store and a store that is not waited for.
 
 Known to differ from hardware: no times, clocks or caches; `%clock` counts steps; occupancy of clusters is fitted to one
 kernel; packed sub-byte tensor maps, im2col copies, graphs, arrays, textures and virtual memory are refused by name;
