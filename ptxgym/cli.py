@@ -17,6 +17,7 @@ from rich.table import Table
 
 from ptxgym import __version__
 from ptxgym.errors import InfrastructureError, MisuseError
+from ptxgym.report.commands import import_ptxbench, report
 from ptxgym.tasks import TASKS, format_shape, get_task
 
 app = typer.Typer(
@@ -236,6 +237,10 @@ def bench(
             text = json.dumps([figure.as_json() for figure in measured], indent=1)
             json_file.with_suffix(".tmp").write_text(text + "\n", encoding="utf-8")
             json_file.with_suffix(".tmp").replace(json_file)
+
+
+app.command()(report)
+app.command("import-ptxbench")(import_ptxbench)
 
 
 @app.callback(invoke_without_command=True)

@@ -23,7 +23,7 @@ from ptxgym.toolchain.process import ends_within, kill_group, minimal_environmen
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 20.0
 _REPLY_BYTES = 16 << 20
-_LIMITS = {"file": 64 << 20, "files": 4096}
+_LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30}
 
 
 class CandidateProcess:
@@ -127,13 +127,17 @@ class CandidateProcess:
             limits=_LIMITS,
             allowed=self._allowed,
             readable=["/proc/self", "/sys", "/dev/null", "/dev/zero", "/dev/urandom", *self._readable],
-            writable=[str(self._scratch), "/dev/null", "/dev/shm"],
+            writable=[str(self._scratch), "/dev/null", *self._driver_folders()],
         )
         self.confinement = tuple(reply["confinement"])
         self._loaded = True
         reply = self.ask("load", timeout=timeout, library=str(self._library))
         if "error" in reply:
             raise CandidateError("load_error", f"The library cannot be loaded: {str(reply['error'])[:500]}")
+
+    def _driver_folders(self) -> list[str]:
+        """Only NVIDIA's driver needs /dev/shm, where others have files too: a process without a GPU may not write there."""
+        return ["/dev/shm"] if any(path.startswith("/dev/nvidia") for path in self._readable) else []
 
     def close(self) -> int:
         """End the process and remove its folder; returns its exit code as :mod:`subprocess` gives it.

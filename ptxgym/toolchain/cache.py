@@ -71,23 +71,33 @@ class Cache:
 
     @contextmanager
     def adding(self, key: str) -> Iterator[Path]:
-        """A fresh folder that becomes the entry when the block ends without an exception.
+        """A fresh folder that becomes the entry when the block ends without an exception."""
+        with self.scratch() as folder:
+            yield folder
+            self.keep(key, folder)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A fresh folder beside the entries, removed at the end unless it was kept."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".adding-", dir=self.folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def keep(self, key: str, folder: Path) -> None:
+        """Make a scratch folder the entry of a key.
 
         Where another process was faster, its entry stays and this one is dropped; both hold the same.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".adding-", dir=self.folder))
-        try:
-            yield scratch
-            target = self._path(key)
-            target.parent.mkdir(exist_ok=True)
-            with suppress(OSError):  # somebody else's entry is there
-                scratch.rename(target)
-            self._added += 1
-            if self._added % _PRUNE_EVERY == 1:
-                self.prune()
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        target = self._path(key)
+        target.parent.mkdir(exist_ok=True)
+        with suppress(OSError):  # somebody else's entry is there
+            folder.rename(target)
+        self._added += 1
+        if self._added % _PRUNE_EVERY == 1:
+            self.prune()
 
     def prune(self) -> int:
         """Remove what was used longest ago until the rest fits, and scraps of crashed writers; returns bytes freed."""

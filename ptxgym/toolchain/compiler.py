@@ -54,12 +54,13 @@ def compile_source(source: Source, task: Task, cache: Cache | None = None, limit
     )
     if kept := cache.load(key, "program.json", Program):
         return kept[0].model_copy(update={"folder": kept[1]})
-    with cache.adding(key) as folder:
+    with cache.scratch() as folder:
         program = _build(source, task, toolkit, command, key, folder, limits)
         if program.status == "timeout":  # depends on the machine's load: not to be remembered
             return program
         (folder / "program.json").write_text(program.model_dump_json(), encoding="utf-8")
         _tidy(folder)
+        cache.keep(key, folder)
     final = cache.find(key)
     if final is None:
         raise InfrastructureError(f"The compiled program could not be kept in {cache.folder}.")

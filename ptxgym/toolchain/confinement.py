@@ -13,6 +13,7 @@ Sources: landlock(7), seccomp(2), setrlimit(2) and the kernel's uapi headers for
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -27,6 +28,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIMITS = {
     "cpu": resource.RLIMIT_CPU,
     "memory": resource.RLIMIT_AS,
+    "data": resource.RLIMIT_DATA,
     "file": resource.RLIMIT_FSIZE,
     "files": resource.RLIMIT_NOFILE,
     "processes": resource.RLIMIT_NPROC,
@@ -34,15 +36,23 @@ _LIMITS = {
 
 
 def limit_resources(**limits: int) -> None:
-    """Set resource limits: ``cpu`` seconds, ``memory`` and ``file`` bytes, open ``files``, ``processes``.
+    """Set resource limits: ``cpu`` seconds, ``memory``, ``data`` and ``file`` bytes, open ``files``, ``processes``.
 
-    A limit above the one in force is lowered to it. Core dumps are always off.
+    ``memory`` is address space, of which a CUDA process reserves terabytes; ``data`` is what it may write to. A limit
+    above the one in force is lowered to it. Core dumps are always off, and where memory runs out after all, the kernel
+    ends this process before any other.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _be_first_out_of_memory()
     for name, value in limits.items():
         _, hard = resource.getrlimit(_LIMITS[name])
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(_LIMITS[name], (value, value))
+
+
+def _be_first_out_of_memory() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
 
 
 # --- files (Landlock) ------------------------------------------------------------------------------------------------
@@ -112,22 +122,56 @@ _FORBIDDEN = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
     "connect": 42, "bind": 49, "io_uring_setup": 425,
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_open": 434, "pidfd_getfd": 438,
+    "process_madvise": 440, "process_mrelease": 448, "kcmp": 312,
     "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "pidfd_send_signal": 424,
+    "setpriority": 141, "ioprio_set": 251,
     "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308,
-    "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "init_module": 175, "finit_module": 313,
-    "kexec_load": 246, "reboot": 169, "add_key": 248, "request_key": 249, "keyctl": 250,
-    "shmget": 29, "msgget": 68, "semget": 64, "setpriority": 141,
+    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+    "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "fanotify_init": 300, "open_by_handle_at": 304,
+    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
+    "reboot": 169, "swapon": 167, "swapoff": 168, "acct": 163, "quotactl": 179, "syslog": 103,
+    "iopl": 172, "ioperm": 173, "sethostname": 170, "setdomainname": 171,
+    "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305,
+    "add_key": 248, "request_key": 249, "keyctl": 250,
+    # What outlives a process, and memory that others made.
+    "shmget": 29, "shmat": 30, "shmctl": 31, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
+    "semget": 64, "semop": 65, "semctl": 66, "semtimedop": 220, "mq_open": 240, "mq_unlink": 241,
+    # Landlock does not watch over modes, owners, times and attributes, also of files that may not be opened.
+    "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452,
+    "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+    "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "file_setattr": 469,
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
+    "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
 }  # fmt: skip
-_CLONE, _CLONE3, _SOCKET, _KILL, _TGKILL, _PRLIMIT = 56, 435, 41, 62, 234, 302
+_CLONE, _CLONE3, _KILL, _TGKILL, _PRLIMIT = 56, 435, 62, 234, 302
 _CLONE_THREAD = 0x10000
+
+# Of this process alone (0), or nobody's: a judge whose processors are taken away measures a slow library.
+_OF_ITSELF_ONLY = {
+    "sched_setaffinity": 203, "sched_setscheduler": 144, "sched_setparam": 142, "sched_setattr": 314,
+    "migrate_pages": 256, "move_pages": 279,
+}  # fmt: skip
+
+# A datagram reaches anybody's socket without a connection. To Linux a raw Unix socket is one for datagrams.
+_SOCKETS = {"socket": 41, "socketpair": 53}
 _AF_UNIX = 1
+_SOCKET_TYPE, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
+
+# The owner of a descriptor gets its signals, and any signal can be chosen. TIOCSTI types into a terminal.
+_FCNTL, _F_SETOWN, _F_SETOWN_EX = 72, 8, 15
+_IOCTL, _FIOSETOWN, _SIOCSPGRP, _TIOCSTI = 16, 0x8901, 0x8902, 0x5412
 
 _AUDIT_ARCH_X86_64 = 0xC000003E
 _X32_BIT = 0x40000000
-_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
-_ARCH_OFFSET, _NUMBER_OFFSET, _ARGUMENT_0_OFFSET = 4, 0, 16
+_ARCH_OFFSET, _NUMBER_OFFSET = 4, 0
+_ARGUMENT_0_OFFSET, _ARGUMENT_1_OFFSET = 16, 24
+
+_Line = tuple[int, int, int, int]
+_REFUSE: _Line = (_RETURN, 0, 0, _ERRNO | _EPERM)
+_PASS: _Line = (_RETURN, 0, 0, _ALLOW)
 
 _SECCOMP = 317
 _SET_MODE_FILTER, _TSYNC = 1, 1
@@ -151,43 +195,62 @@ def restrict_syscalls(allowed: Collection[str] = ()) -> bool:
     return bool(_LIBC.syscall(_SECCOMP, _SET_MODE_FILTER, _TSYNC, program) == 0)
 
 
-def _filter(own_pid: int, allowed: Collection[str]) -> list[tuple[int, int, int, int]]:
+def _filter(own_pid: int, allowed: Collection[str]) -> list[_Line]:
     """The BPF program: (operation, jump if true, jump if false, operand) per line."""
-    refuse = (_RETURN, 0, 0, _ERRNO | _EPERM)
-    allow = (_RETURN, 0, 0, _ALLOW)
     lines = [
         (_LOAD, 0, 0, _ARCH_OFFSET),
         (_JUMP_EQUAL, 1, 0, _AUDIT_ARCH_X86_64),
-        refuse,
+        _REFUSE,
         (_LOAD, 0, 0, _NUMBER_OFFSET),
         (_JUMP_GREATER_EQUAL, 0, 1, _X32_BIT),
-        refuse,
+        _REFUSE,
+        # First, because they are frequent and Linux remembers no answer that depends on arguments.
+        *_unless_second(_IOCTL, _FIOSETOWN, _SIOCSPGRP, _TIOCSTI),
+        *_unless_second(_FCNTL, _F_SETOWN, _F_SETOWN_EX),
     ]
     for name, number in _FORBIDDEN.items():
         if name not in allowed:
-            lines += [(_JUMP_EQUAL, 0, 1, number), refuse]
+            lines += [(_JUMP_EQUAL, 0, 1, number), _REFUSE]
     # glibc falls back to clone, whose flags a filter can read; clone3's lie in memory.
     lines += [(_JUMP_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | _ENOSYS)]
-    lines += _only_if(_CLONE, (_JUMP_SET, _CLONE_THREAD), refuse)
-    lines += _only_if(_SOCKET, (_JUMP_EQUAL, _AF_UNIX), refuse)
-    lines += _only_if(_KILL, (_JUMP_EQUAL, own_pid), refuse)
-    lines += _only_if(_TGKILL, (_JUMP_EQUAL, own_pid), refuse)
-    lines += _only_if(_PRLIMIT, (_JUMP_EQUAL, 0), refuse)
-    return [*lines, allow]
+    lines += _only_if(_CLONE, (_JUMP_SET, _CLONE_THREAD))
+    for number in (_KILL, _TGKILL):
+        lines += _only_if(number, (_JUMP_EQUAL, own_pid))
+    for name, number in {"prlimit": _PRLIMIT, **_OF_ITSELF_ONLY}.items():
+        if name not in allowed:
+            lines += _only_if(number, (_JUMP_EQUAL, 0))
+    for number in _SOCKETS.values():
+        lines += _only_connected(number)
+    return [*lines, _PASS]
 
 
-def _only_if(
-    number: int, condition: tuple[int, int], refuse: tuple[int, int, int, int]
-) -> list[tuple[int, int, int, int]]:
+def _when(number: int, lines: list[_Line]) -> list[_Line]:
+    """Lines for one system call; they must return, since they lose its number."""
+    return [(_JUMP_EQUAL, 0, len(lines), number), *lines]
+
+
+def _only_if(number: int, condition: tuple[int, int]) -> list[_Line]:
     """Allow a system call only when its first argument meets a condition."""
     test, operand = condition
-    return [
-        (_JUMP_EQUAL, 0, 4, number),
-        (_LOAD, 0, 0, _ARGUMENT_0_OFFSET),
-        (test, 0, 1, operand),
-        (_RETURN, 0, 0, _ALLOW),
-        refuse,
-    ]
+    return _when(number, [(_LOAD, 0, 0, _ARGUMENT_0_OFFSET), (test, 0, 1, operand), _PASS, _REFUSE])
+
+
+def _unless_second(number: int, *refused: int) -> list[_Line]:
+    """Allow a system call unless its second argument is one of these."""
+    tests = [line for value in refused for line in ((_JUMP_EQUAL, 0, 1, value), _REFUSE)]
+    return _when(number, [(_LOAD, 0, 0, _ARGUMENT_1_OFFSET), *tests, _PASS])
+
+
+def _only_connected(number: int) -> list[_Line]:
+    """Allow Unix sockets that need a connection before they send."""
+    return _when(
+        number,
+        [
+            *((_LOAD, 0, 0, _ARGUMENT_0_OFFSET), (_JUMP_EQUAL, 1, 0, _AF_UNIX), _REFUSE),
+            *((_LOAD, 0, 0, _ARGUMENT_1_OFFSET), (_AND, 0, 0, _SOCKET_TYPE)),
+            *((_JUMP_EQUAL, 1, 0, _SOCK_STREAM), (_JUMP_EQUAL, 0, 1, _SOCK_SEQPACKET), _PASS, _REFUSE),
+        ],
+    )
 
 
 def _no_new_privileges() -> None:

@@ -668,6 +668,7 @@ mutant(
     "tmem-dealloc",
     within=at,
 )
+mutant("gemm_tcgen05", "registers are used before the load is complete", "tcgen05_wait_ld();", "", "tcgen05-wait-ld")
 at = "mma_pair"
 mutant(
     "mma_pair", "peer's operands may not be there", "cluster_sync();  // both halves are there", "", *STALE, within=at
@@ -683,6 +684,24 @@ mutant(
 at = "void mma_ts"
 mutant("mma_ts", "no wait for B", WAIT, "", *STALE, within=at)
 mutant("mma_ts", "too few columns", "tcgen05_alloc<128>", "tcgen05_alloc<64>", "tmem-out-of-bounds", within=at)
+
+mutant(
+    "gemm",
+    "B is never loaded",
+    "(BM + BN) * BK * 2);\n                tma_load_2d(a + s * BM * BK, &ma, &full[s], i * BK, row);\n"
+    "                tma_load_2d(b + s * BN * BK, &mb, &full[s], i * BK, col);",
+    "BM * BK * 2);\n                tma_load_2d(a + s * BM * BK, &ma, &full[s], i * BK, row);",
+    "uninitialised-shared",
+)
+
+mutant(
+    "wgmma_rs_transposed",
+    "tile is not aligned to the swizzle",
+    "__shared__ alignas(1024) __nv_bfloat16 b[64 * 64];  // [K, N]",
+    "__shared__ alignas(1024) struct { __nv_bfloat16 pad[64], b[64 * 64]; } s; auto& b = s.b;",
+    "descriptor-alignment",
+    within="void wgmma_rs_transposed",
+)
 
 UNCAUGHT: dict[str, str] = {
     "attention: buffer reused while others read it": "wgmma.wait_group counts for the whole warpgroup, as CUTLASS's "

@@ -227,9 +227,8 @@ class Batch:
         return True
 
     def _touch(self, x: Context, instruction: Decoded) -> None:
-        if instruction.form.row.counter != "wgmma":
-            for watcher in self.register_watchers:
-                watcher(x, instruction)
+        for watcher in self.register_watchers:
+            watcher(x, instruction)
 
     def _split_incomplete(self, x: Context, block: Block, stack: Stack, signal: Incomplete) -> None:
         """Lanes whose warps are complete go on at the instruction; the others wait there."""

@@ -13,7 +13,7 @@ from ptxgym.devices.simulator.findings import PtxSyntaxError, UnknownInstruction
 from ptxgym.devices.simulator.ptx.syntax import Address, Instruction, Name, Number, Operand, Pair, Sum, Vector
 from ptxgym.devices.simulator.slots import literal
 from ptxgym.devices.simulator.specials import special_slot
-from ptxgym.devices.simulator.table import Form, Step, TypedUfunc, UnsupportedForm
+from ptxgym.devices.simulator.table import Form, InPlace, Step, TypedUfunc, UnsupportedForm
 from ptxgym.devices.simulator.types import Array, dtype_of, widened
 
 AddressOf = Callable[[Context], Array]
@@ -299,6 +299,8 @@ def _apply(function: Any, inputs: list[int], output: int) -> Step:
 
     if isinstance(function, TypedUfunc):
         return _apply_typed(function, inputs, output)
+    if isinstance(function, InPlace):
+        return _apply_in_place(function, inputs, output)
 
     def run(x: Context) -> None:
         views = x.views
@@ -307,6 +309,19 @@ def _apply(function: Any, inputs: list[int], output: int) -> Step:
             views[output][...] = value
         else:
             x.put(output, value)
+
+    return run
+
+
+def _apply_in_place(function: InPlace, inputs: list[int], output: int) -> Step:
+    into = function.into
+
+    def run(x: Context) -> None:
+        views = x.views
+        if x.sliced:
+            into(views[output], *[views[i] for i in inputs])
+        else:
+            x.put(output, function(*[views[i] for i in inputs]))
 
     return run
 

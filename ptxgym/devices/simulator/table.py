@@ -104,6 +104,19 @@ class TypedUfunc:
     dtype: Any
 
 
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A function that can also write its result straight into the destination; for rows that inner loops consist of."""
+
+    function: Elementwise
+    into: Callable[..., None]
+    """``into(out, *operands)``."""
+
+    def __call__(self, *operands: Any) -> Any:
+        """The result as a new array."""
+        return self.function(*operands)
+
+
 class UnsupportedForm(Exception):  # noqa: N818 -- becomes UnknownInstruction where the line is known
     """A row's function does not cover this combination of modifiers and types."""
 

@@ -11,6 +11,7 @@ from ptxgym.devices.simulator.checks.global_memory import UninitialisedGlobal
 from ptxgym.devices.simulator.checks.intervals import IntervalRaces
 from ptxgym.devices.simulator.checks.mbarriers import MbarrierRules
 from ptxgym.devices.simulator.checks.pipeline import PipelineHazards
+from ptxgym.devices.simulator.checks.registers import RegisterRules
 from ptxgym.devices.simulator.checks.tensor_cores import WgmmaRules
 from ptxgym.devices.simulator.checks.tensor_memory import TensorMemoryRules
 
@@ -20,4 +21,4 @@ CheckFactory = Callable[[Any], Any]
 def default_checks() -> tuple[CheckFactory, ...]:
     """The checks that a launch runs with."""
     return (IntervalRaces, PipelineHazards, WgmmaRules, TensorMemoryRules, ClusterRules, MbarrierRules,
-            UninitialisedGlobal, ClockKeeper)  # fmt: skip
+            UninitialisedGlobal, RegisterRules, ClockKeeper)  # fmt: skip

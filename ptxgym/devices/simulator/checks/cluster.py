@@ -43,6 +43,9 @@ class ClusterRules(Observer):
                 lanes = x.lanes.index if chosen is None else x.lanes.index[chosen]
                 self._access(offsets >> 7, lanes, write, where)
 
+    def on_strong(self, x: Any, parts: Any, size: int, write: bool, where: Any) -> None:
+        """Strong accesses do not race."""
+
     def _access(self, lines: Array, lanes: Array, write: bool, where: Any) -> None:
         warps, owner = lanes // 32, lines // self._lines_per_cta
         self._check_gone(owner, where, "shared memory")

@@ -69,6 +69,12 @@ class IntervalRaces(Observer):
         if "proxy" not in kind:
             self._off = True
 
+    def on_strong(self, x: Any, parts: Any, size: int, write: bool, where: Any) -> None:
+        """Strong accesses do not race; through them threads may synchronise in ways that this check does not follow."""
+        if any(buffer is self._state.shared for buffer, _, _ in parts):
+            self._off = True
+        self.on_access(x, parts, size, write, where)
+
     def on_atomic(self, x: Any, parts: Any, size: int, where: Any) -> None:
         """Atomics do not race, and they initialise."""
         for buffer, offsets, chosen in parts:

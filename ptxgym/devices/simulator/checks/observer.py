@@ -21,11 +21,18 @@ class Observer:
     def on_access(self, x: Any, parts: Any, size: int, write: bool, where: Any) -> None:
         """A load or store of ``size`` bytes per lane."""
 
+    def on_strong(self, x: Any, parts: Any, size: int, write: bool, where: Any) -> None:
+        """A volatile, relaxed, acquiring or releasing access; by default like any other."""
+        self.on_access(x, parts, size, write, where)
+
     def on_atomic(self, x: Any, parts: Any, size: int, where: Any) -> None:
         """An atomic operation."""
 
     def on_fence(self, x: Any, kind: str, where: Any) -> None:
         """A fence; ``kind`` is its modifiers."""
+
+    def on_registers(self, x: Any, count: int, where: Any) -> None:
+        """``setmaxnreg``."""
 
     # -- barriers ------------------------------------------------------------------------------------
 

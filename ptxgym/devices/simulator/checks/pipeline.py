@@ -65,6 +65,8 @@ class PipelineHazards(Observer):
         self._tensor_reads: dict[int, list[list[Any]]] = {}
         self._open_reads: dict[int, list[Any]] = {}
         self._stores: dict[int, list[list[_Copy]]] = {}
+        self._ever = np.zeros(count, np.bool_)
+        """Whether anything has been written there."""
         self._seen: dict[tuple[int, int, str], int] = {}
         self._swizzles = np.zeros(count, np.int8)
         self._swizzle_names = ["?"]
@@ -80,6 +82,7 @@ class PipelineHazards(Observer):
         self._check_readers(lines, warp, where)
         if size >= 128:  # smaller ones (st.async) share lines
             self._check_overwrite(lines, warp, where)
+        self._ever[lines] = True
         self._copy_time[lines] = _PENDING
         self._copy_line[lines] = self._place(where)
         self._writer_time[lines] = 0
@@ -156,6 +159,10 @@ class PipelineHazards(Observer):
 
     def _check_sources(self, lines: Any, warp: int, where: Any) -> None:
         """The asynchronous proxy reads what threads, or copies, wrote."""
+        ever = self._ever[lines]
+        if not ever.all():
+            at = self._absolute(lines, int(np.flatnonzero(~ever)[0]))
+            self._warn("uninitialised-shared", where, f"reads {self._name(at)}, which nothing has written")
         times, writers = self._writer_time[lines], self._writer[lines]
         racing = times > self.clocks.known[warp][writers]
         racing &= writers != warp
@@ -188,6 +195,14 @@ class PipelineHazards(Observer):
     @staticmethod
     def _absolute(lines: Any, at: int) -> int:
         return lines.start + at if isinstance(lines, slice) else int(lines[at])
+
+    def on_thread_copy(self, x: Any, targets: Any, size: int, where: Any) -> Any:
+        """``cp.async`` writes through the generic proxy, when it is complete."""
+        return targets >> 7, (x.lanes.index // 32).astype(np.int32), where
+
+    def on_thread_copy_done(self, batch: Any, token: Any) -> None:
+        """Now it is a write by the thread that waited."""
+        self._write(*token)
 
     # -- tensor instructions -------------------------------------------------------------------------
 
@@ -271,6 +286,7 @@ class PipelineHazards(Observer):
             self._check_write(lines, warps, where)
             self._swizzles[lines] = 0
             self._copy_time[lines] = 0
+        self._ever[lines] = True
         self._writer_time[lines] = now
         self._writer[lines] = warps
         self._writer_line[lines] = self._place(where)

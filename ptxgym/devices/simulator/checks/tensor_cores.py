@@ -6,6 +6,9 @@ from typing import Any
 
 from ptxgym.devices.simulator.checks.observer import Observer
 
+_PATTERN_LINES = {"128B": 8, "64B": 4, "32B": 2, "128B_atom_32B": 8}
+"""128-byte lines after which a swizzle repeats (PTX ISA 9.7.15.5.1.2.1)."""
+
 
 class WgmmaRules(Observer):
     """Fences before, groups after."""
@@ -31,6 +34,16 @@ class WgmmaRules(Observer):
         """Accumulators become accessible again."""
         if allowed == 0:
             self._fenced.discard(lanes.first)
+
+    def on_operand(self, x: Any, lanes: Any, lines: Any, descriptor: Any, where: Any, name: str) -> None:
+        """The swizzle pattern must start where its addresses repeat, or the base offset must say where."""
+        lines_of_pattern = _PATTERN_LINES.get(descriptor.swizzle, 1)
+        if descriptor.start >> 7 & (lines_of_pattern - 1) and descriptor.base_offset == 0:
+            self.batch.log.warn(
+                "descriptor-alignment", where,
+                f"operand {name} starts at {descriptor.start:#x}: swizzle {descriptor.swizzle} repeats every "
+                f"{128 * lines_of_pattern} bytes, so tiles must be aligned to that (advance K inside a row instead)",
+            )  # fmt: skip
 
     def on_exit(self, batch: Any, lanes: Any) -> None:
         """Everything must have been waited for."""

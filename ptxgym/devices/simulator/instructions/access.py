@@ -38,6 +38,19 @@ def ld(b: Any) -> Step:
     return memory_load(b, space, destinations, kind, width)
 
 
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
+"""Modifiers of strong operations (PTX ISA 8.3), which do not race."""
+
+
+def report(x: Context, parts: Any, size: int, write: bool, where: Any, strong: bool) -> None:
+    """Tell the checks about an access."""
+    for observer in x.batch.access_observers:
+        if strong:
+            observer.on_strong(x, parts, size, write, where)
+        else:
+            observer.on_access(x, parts, size, write, where)
+
+
 def memory_load(b: Any, space: str, destinations: list[int], kind: str, width: int) -> Step:
     """A step that loads ``width`` consecutive elements per lane."""
     address, where = b.address(b.operands[1]), b.where
@@ -46,19 +59,23 @@ def memory_load(b: Any, space: str, destinations: list[int], kind: str, width: i
     shift = size.bit_length() - 1
     whole = size * width
     counter = f"{space or 'generic'}.read"
+    strong = bool(b.form.modifiers & _STRONG)
 
     def step(x: Context) -> None:
         addresses = address(x)
         parts = x.locate(space, addresses, whole, where)
         x.batch.launch.bytes[counter] += whole * x.lanes.count
-        for observer in x.batch.access_observers:
-            observer.on_access(x, parts, whole, False, where)
+        report(x, parts, whole, False, where, strong)
         if len(parts) == 1:
             buffer, offsets, _ = parts[0]
             elements, index = buffer.typed(dtype), offsets >> shift
             for i, slot in enumerate(destinations):
+                at = index + i if i else index
                 # "clip" spares NumPy its own bounds pass; locate() has checked them.
-                x.put(slot, elements.take(index + i if i else index, mode="clip"))
+                if x.sliced and slot >= 0 and x.views[slot].dtype == dtype:
+                    elements.take(at, out=x.views[slot], mode="clip")
+                else:
+                    x.put(slot, elements.take(at, mode="clip"))
             return
         for i, slot in enumerate(destinations):
             value = np.empty(x.lanes.count, dtype)
@@ -91,13 +108,13 @@ def memory_store(b: Any, space: str, sources: list[int], kind: str) -> Step:
     shift = size.bit_length() - 1
     whole = size * len(sources)
     counter = f"{space or 'generic'}.write"
+    strong = bool(b.form.modifiers & _STRONG)
 
     def step(x: Context) -> None:
         addresses = address(x)
         parts = x.locate(space, addresses, whole, where)
         x.batch.launch.bytes[counter] += whole * x.lanes.count
-        for observer in x.batch.access_observers:
-            observer.on_access(x, parts, whole, True, where)
+        report(x, parts, whole, True, where, strong)
         for buffer, offsets, chosen in parts:
             if getattr(buffer, "readonly", False):
                 raise x.fault("write-to-constant", where, "store to constant memory")

@@ -19,7 +19,7 @@ from ptxgym.devices.simulator.formats import (
 )
 from ptxgym.devices.simulator.instructions.floating import flush
 from ptxgym.devices.simulator.instructions.half import encode_half
-from ptxgym.devices.simulator.table import Elementwise, Form, Step, UnsupportedForm, effect, elementwise
+from ptxgym.devices.simulator.table import Elementwise, Form, InPlace, Step, UnsupportedForm, effect, elementwise
 from ptxgym.devices.simulator.types import Array, dtype_of
 
 _SCALARS = "u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64 tf32"
@@ -72,7 +72,7 @@ def convert(form: Form) -> Elementwise:
         raise UnsupportedForm(" ".join(form.types))
     result, source = form.types
     if (source, result) == ("bf16", "f32"):
-        return bf16_to_f32
+        return InPlace(bf16_to_f32, _bf16_into)
     if (source, result) == ("f32", "bf16") and not form.modifiers & {"relu", "satfinite", "sat"}:
         mode = form.one_of(("rn", "rz"), "rn")
         return lambda a: f32_to_bf16(a, mode)
@@ -81,6 +81,10 @@ def convert(form: Form) -> Elementwise:
     if _is_float(source) and not _is_float(result):
         return _float_to_integer(source, result, form)
     return _to_float(source, result, form)
+
+
+def _bf16_into(out: Array, codes: Array) -> None:
+    np.left_shift(codes, np.uint32(16), out=out.view(np.uint32), dtype=np.uint32)
 
 
 def _between_integers(result: str, saturate: bool) -> Elementwise:

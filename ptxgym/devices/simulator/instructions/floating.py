@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptxgym.devices.simulator.formats import narrow, round_to_odd, two_sum
-from ptxgym.devices.simulator.table import Elementwise, Form, elementwise
+from ptxgym.devices.simulator.table import Elementwise, Form, InPlace, elementwise
 from ptxgym.devices.simulator.types import Array, dtype_of
 
 _ROUNDING = ("rn", "rz", "rm", "rp")
@@ -92,7 +92,7 @@ def mul(form: Form) -> Elementwise:
     return with_modifiers(np.multiply, form)
 
 
-_EXPONENT = np.int32(0x7F800000)
+_SMALLEST_NORMAL = 2.0**-126
 _MIDPOINT = np.int64(1 << 28)
 _LOW_BITS = np.int64((1 << 29) - 1)
 
@@ -103,17 +103,28 @@ def fused_f32(a: Array, b: Array, c: Array) -> Array:
     The product is exact in float64; the float64 sum can only mislead the second rounding when it landed on
     a midpoint between two float32 values (or is subnormal there), so only then the exact error is looked at.
     """
-    product = np.multiply(a, b, dtype=_F64)
-    addend = np.asarray(c, _F64)
-    total = np.atleast_1d(product + addend)
-    rounded = total.astype(np.float32)
-    doubtful = (total.view(np.int64) & _LOW_BITS) == _MIDPOINT
-    small = (rounded.view(np.int32) & _EXPONENT) == 0
-    if doubtful.any() or small.any():
-        few = np.flatnonzero(doubtful | (small & (total != 0)))
-        parts = [v[few] if v.shape == total.shape else np.broadcast_to(v, total.shape)[few] for v in (product, addend)]
-        rounded[few] = round_to_odd(*two_sum(*parts)).astype(np.float32)
+    rounded = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c)) or (1,), np.float32)
+    fused_f32_into(rounded, a, b, c)
     return rounded
+
+
+def fused_f32_into(rounded: Array, a: Array, b: Array, c: Array) -> None:
+    """:func:`fused_f32`, written to ``rounded``, which may be one of the operands."""
+    product = np.multiply(a, b, dtype=_F64)
+    total = np.atleast_1d(np.add(product, c, dtype=_F64))
+    doubtful = (total.view(np.int64) & _LOW_BITS) == _MIDPOINT
+    if doubtful.any():
+        _make_odd(total, np.flatnonzero(doubtful), product, c)
+    small = np.abs(total) < _SMALLEST_NORMAL
+    if small.any():
+        _make_odd(total, np.flatnonzero(small & (total != 0)), product, c)
+    rounded[...] = total
+
+
+def _make_odd(total: Array, few: Array, product: Array, addend: Array) -> None:
+    """Correct the doubtful elements of a sum so that rounding it again is right."""
+    parts = [np.broadcast_to(v, total.shape)[few].astype(_F64) for v in (product, addend)]
+    total[few] = round_to_odd(*two_sum(*parts))
 
 
 def _directed_fma(mode: str) -> Elementwise:
@@ -152,6 +163,8 @@ def fma(form: Form) -> Elementwise:
     if form.types[0] == "f64":
         return fused_f64
     mode = _mode(form)
+    if mode == "rn" and not form.modifiers & {"ftz", "sat"}:
+        return InPlace(fused_f32, fused_f32_into)
     return with_modifiers(fused_f32 if mode == "rn" else _directed_fma(mode), form)
 
 

@@ -156,6 +156,7 @@ def ld(b: Any) -> Step:
     split = b.constant(b.operands[2]) if len(b.operands) > 2 else 0
     access = _Access(b, b.operands[1], destinations, split)
     where = b.where
+    registers = frozenset(("b32", b.program.slots[slot].row) for slot in destinations)
 
     def step(x: Context) -> None:
         values = np.empty((len(destinations), x.lanes.count), np.uint32)
@@ -164,6 +165,7 @@ def ld(b: Any) -> Step:
                 x.warn("tmem-uninitialised", where, "tcgen05.ld reads tensor memory that nothing has written", i * 32)
             values[:, 32 * i : 32 * i + 32] = memory.words[rows, columns]
         x.batch.launch.bytes["tmem.read"] += values.nbytes
+        pending_loads(x.batch).issue(x, registers, where)
         for slot, value in zip(destinations, values, strict=True):
             x.put(slot, value)
 
@@ -188,10 +190,73 @@ def st(b: Any) -> Step:
     return step
 
 
-@effect("tcgen05.wait::ld tcgen05.wait::st tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync", "",
+class PendingLoads:
+    """Registers that ``tcgen05.ld`` has not filled yet, by warp."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+        self._loads: dict[int, tuple[frozenset[tuple[str, int]], Any]] = {}
+        batch.register_watchers.append(self._touch)
+
+    def issue(self, x: Context, registers: frozenset[tuple[str, int]], where: Any) -> None:
+        """A load by the executing warps."""
+        for first in x.lanes.index[::32].tolist():
+            older, _ = self._loads.get(first, (frozenset(), None))
+            self._loads[first] = (older | registers, where)
+        self._batch.inflight = self._batch.inflight | registers
+
+    def wait(self, x: Context) -> None:
+        """The executing warps' loads are complete."""
+        for first in x.lanes.index[::32].tolist():
+            self._loads.pop(first, None)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._batch.inflight = frozenset().union(*(registers for registers, _ in self._loads.values()))
+
+    def _touch(self, x: Context, instruction: Any) -> None:
+        if instruction.form.row.opcode == "tcgen05.ld":
+            return
+        for first, (registers, where) in list(self._loads.items()):
+            if registers & instruction.registers and _holds(x, first):
+                self._batch.log.warn(
+                    "tcgen05-wait-ld",
+                    instruction.where,
+                    f"{instruction.opcode} uses registers that the "
+                    f"tcgen05.ld at {where} fills, before tcgen05.wait::ld",
+                )
+                self._loads.pop(first)
+                self._refresh()
+                return
+
+
+def _holds(x: Context, first: int) -> bool:
+    at = int(np.searchsorted(x.lanes.index, first))
+    return at < x.lanes.count and int(x.lanes.index[at]) < first + 32
+
+
+def pending_loads(batch: Any) -> PendingLoads:
+    """The batch's unfinished loads."""
+    found: PendingLoads = batch.extension("tmem_loads", PendingLoads)
+    return found
+
+
+@effect("tcgen05.wait::ld", "", isa="9.7.16.8.3", counter="tcgen05", architectures=_BLACKWELL)
+def wait_ld(b: Any) -> Step:
+    """The warp's loads from tensor memory are complete."""
+    pc = b.pc
+
+    def step(x: Context) -> None:
+        _whole_warp(x, pc)
+        pending_loads(x.batch).wait(x)
+
+    return step
+
+
+@effect("tcgen05.wait::st tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync", "",
         isa="9.7.16.11", counter="tcgen05", architectures=_BLACKWELL)  # fmt: skip
 def wait(b: Any) -> Step:
-    """Loads and stores complete at once here, and every fence holds."""
+    """Stores complete at once here, and every fence holds."""
     return lambda x: None
 
 

@@ -338,6 +338,8 @@ def refresh(batch: Any) -> None:
 
 def touch(x: Context, instruction: Any) -> None:
     """An instruction names registers of an unfinished wgmma; if these lanes own it, report and finish it."""
+    if instruction.form.row.counter == "wgmma":
+        return
     table: dict[int, Warpgroup] = x.batch.extensions.get("wgmma", {})
     for first, group in table.items():
         for chain in group.chains.values():

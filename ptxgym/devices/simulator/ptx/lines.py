@@ -11,6 +11,8 @@ from ptxgym.devices.simulator.ptx.syntax import Instruction, Translation
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 
+_TOOLKIT_ENDINGS = (".h", ".hpp", ".inl")
+
 _Place = tuple[int, int]
 
 
@@ -49,11 +51,15 @@ class LineTable:
                 self._caller = (int(found[4]), int(found[5])) if found[4] else None
 
     def where(self, ptx_line: int) -> SourceLine:
-        """The place of an instruction, its file still a number (``#1``)."""
-        place = self._caller if self._in_asm and self._caller else self._place
+        """The place of an instruction, its files still numbers (``#place`` or ``#place>caller``)."""
+        place, caller = self._place, self._caller
         if place is None or place[1] == 0:
             return SourceLine("<ptx>", ptx_line)
-        return SourceLine(f"#{place[0]}", place[1])
+        if caller is None:
+            return SourceLine(f"#{place[0]}", place[1])
+        if self._in_asm:
+            return SourceLine(f"#{caller[0]}", caller[1])
+        return SourceLine(f"#{place[0]}>{caller[0]}:{caller[1]}", place[1])
 
     def finish(self, unit: Translation) -> None:
         """Replace file numbers by names."""
@@ -66,6 +72,14 @@ class LineTable:
             return old
         where = cache.get(old.where)
         if where is None:
-            name = self._files.get(int(old.where.file[1:]), "<source>")
-            where = cache[old.where] = SourceLine(name, old.where.line)
+            where = cache[old.where] = self._resolve(old.where)
         return Instruction(old.opcode, old.predicate, old.operands, old.scope, where, old.ptx_line)
+
+    def _resolve(self, where: SourceLine) -> SourceLine:
+        place, _, caller = where.file[1:].partition(">")
+        name = self._files.get(int(place), "<source>")
+        if caller and name.endswith(_TOOLKIT_ENDINGS):
+            # CUDA's own headers tell a kernel writer nothing; who called them does.
+            number, line = caller.split(":")
+            return SourceLine(self._files.get(int(number), "<source>"), int(line))
+        return SourceLine(name, where.line)

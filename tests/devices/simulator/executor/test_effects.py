@@ -390,3 +390,26 @@ def test_every_other_row_is_executed_by_a_test_or_the_corpus() -> None:
             used.add(id(row))
     missing = {row.opcode for row in TABLE.rows() if not row.signature and id(row) not in used}
     assert missing <= set(NOT_EXECUTED)
+
+
+def test_a_sink_takes_an_element_of_a_vector() -> None:
+    body = f"ld.global.v4.u32 {{%r1, _, %r2, _}}, [%d1]; add.u32 %r1, %r1, %r2; {STORE.format('%r1')}"
+    out, _ = run(body, np.zeros(32, np.uint32), np.array([1, 10, 100, 1000], np.uint32))
+    assert set(out.tolist()) == {101}
+
+
+def test_a_subnormal_result_beside_a_nan_is_rounded_once() -> None:
+    a = np.array([np.nan, 1.5 * 2.0**-75, 1.0], np.float32)
+    b = np.array([1.0, 1.25 * 2.0**-74, 1.0], np.float32)
+    c = np.array([0.0, 2.0**-149, 0.0], np.float32)
+    got = execute("fma.rn.f32 {d}, {0}, {1}, {2}", "f32", [("f32", x.view(np.uint32)) for x in (a, b, c)])
+    exact = float(a[1]) * float(b[1]) + float(c[1])
+    assert got.view(np.float32)[1] == np.float32(exact)
+
+
+def test_a_volatile_flag_in_shared_memory_is_no_race() -> None:
+    body = f"""setp.ne.u32 %p1, %r0, 0; @%p1 bra S; st.volatile.shared.u32 [%r20], 0; S: bar.sync 0;
+        setp.ge.u32 %p2, %r0, 32; @%p2 bra W; @%p1 bra J; st.volatile.shared.u32 [%r20], 7; bra J;
+        W: ld.volatile.shared.u32 %r1, [%r20]; setp.eq.u32 %p3, %r1, 0; @%p3 bra W; J: {STORE.format("7")}"""
+    (out,) = run(body, np.zeros(64, np.uint32), threads=64)
+    assert set(out.tolist()) == {7}

@@ -251,3 +251,12 @@ def test_cost_grows_linearly_with_executed_instructions() -> None:
         times.append(time.process_time() - start)
         assert report.error is None
     assert times[2] < 8 * times[0]
+
+
+@pytest.mark.parametrize(("give", "take", "codes"), [(40, 232, []), (40, 240, ["setmaxnreg-pool"])])
+def test_registers_that_do_not_fit_the_pool_are_found(give: int, take: int, codes: list[str]) -> None:
+    body = f"""mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 128; @%p1 bra P;
+               setmaxnreg.inc.sync.aligned.u32 {take}; bra E;
+               P: setmaxnreg.dec.sync.aligned.u32 {give}; E: ret;"""
+    report, _ = run(body, block=384)
+    assert [f.code for f in report.findings] == codes

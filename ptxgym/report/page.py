@@ -1,0 +1,244 @@
+"""The report's files: one page of results, one page per trajectory, and every figure as a file of its own."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ptxgym import __version__
+from ptxgym.errors import InfrastructureError, MisuseError
+from ptxgym.metrics import Rate, Rule, Turn, trajectories, usable_rules
+from ptxgym.ptxbench_import import STUDIES
+from ptxgym.report.figures import Figure, figures
+from ptxgym.report.runs import RunFacts, is_imported, read_imported, read_trajectories, run_name, turn_of_record
+from ptxgym.report.svg import HEIGHT, WIDTH, element, text
+from ptxgym.report.tables import (
+    Comparison,
+    Table,
+    Transitions,
+    correctness_tables,
+    published_comparisons,
+    transition_tables,
+    unknown_count,
+)
+from ptxgym.report.text import visible
+from ptxgym.report.trajectory import TrajectoryView, trajectory_view
+
+OWN = "Runs of this project"
+
+_RULES: dict[Rule, str] = {
+    "work": "target instructions did at least 0.9 of the work",
+    "paper": "a target instruction was executed (the paper's rule)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One section of the report."""
+
+    name: str
+    slug: str
+    tables: tuple[tuple[str, tuple[Table, ...]], ...]
+    """What the rule asks, and the tables by it."""
+    figures: tuple[Figure, ...]
+    comparisons: tuple[Comparison, ...]
+    transitions: tuple[Transitions, ...]
+    turns: int
+    unknown: int
+    untimed: int
+    """Correct turns without a speedup."""
+    trajectories: tuple[TrajectoryView, ...]
+
+    @property
+    def differing(self) -> list[Comparison]:
+        """Published numbers that the rows do not give."""
+        return [comparison for comparison in self.comparisons if not comparison.agrees]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What :func:`write_report` left behind."""
+
+    index: Path
+    turns: int
+    trajectories: int
+    figures: int
+
+
+def write_report(paths: Sequence[Path], out: Path) -> Written:
+    """Read runs and imported tables and write their report.
+
+    Args:
+        paths: Run folders, or folders of ``import-ptxbench``.
+        out: The folder to write to; it is made. Files of the same names are replaced.
+
+    Raises:
+        MisuseError: A path is no run, or names a run twice.
+        InfrastructureError: The folder cannot be written.
+    """
+    try:
+        return _write(paths, out)
+    except OSError as error:
+        raise InfrastructureError(f"{error.filename or out} cannot be used: {error.strerror}.") from None
+
+
+def _write(paths: Sequence[Path], out: Path) -> Written:
+    for folder in (out, out / "figures", out / "trajectories"):
+        folder.mkdir(parents=True, exist_ok=True)
+    environment = _environment()
+    turns: list[Turn] = []
+    facts: list[RunFacts] = []
+    views: list[TrajectoryView] = []
+    for path in paths:
+        own = RunFacts(run_name(path), path)
+        if is_imported(path):
+            turns += read_imported(path)
+        else:
+            start = len(views)
+            for records in read_trajectories(path, own):
+                file = f"trajectories/{len(views) + 1:05d}.html"
+                view = trajectory_view(records, file)
+                _page(environment, "trajectory.html", out / file, view=view)
+                views.append(replace(view, turns=()))
+                turns += [turn_of_record(record, own.budget) for record in records]
+            own.trajectories = len(views) - start
+            facts.append(own)
+    _check(turns)
+    studies = _studies(_told_apart(turns), views)
+    for study in studies:
+        for figure in study.figures:
+            _write_text(out / "figures" / f"{study.slug}-{figure.name}.svg", _figure_file(environment, figure))
+    index = out / "index.html"
+    _page(environment, "report.html", index, studies=studies, runs=facts, created=_now(), version=__version__)
+    return Written(index, len(turns), len(views), sum(len(study.figures) for study in studies))
+
+
+def _check(turns: Sequence[Turn]) -> None:
+    if not turns:
+        raise MisuseError("There is no turn in what was given, so there is nothing to report.")
+    try:
+        trajectories(turns)
+    except ValueError as error:
+        raise MisuseError(f"The runs hold {visible(str(error))}. Was a run, or a copy of it, given twice?") from None
+
+
+def _told_apart(turns: Sequence[Turn]) -> list[Turn]:
+    """Turns of several runs of one model keep their runs apart by name."""
+    runs: dict[tuple[str, str, str], set[str]] = {}
+    for turn in turns:
+        runs.setdefault((turn.study, turn.series, turn.task), set()).add(turn.run)
+    several = {(study, series) for (study, series, _), names in runs.items() if not study and len(names) > 1}
+    return [
+        turn.model_copy(update={"condition": turn.run}) if (turn.study, turn.series) in several else turn
+        for turn in turns
+    ]
+
+
+def _studies(turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> list[Study]:
+    by_name: dict[str, list[Turn]] = {}
+    for turn in turns:
+        safe = {name: visible(getattr(turn, name)) for name in ("model", "condition")}
+        by_name.setdefault(turn.study, []).append(turn.model_copy(update=safe))
+    order = sorted(by_name, key=lambda name: STUDIES.index(name) if name in STUDIES else -1)  # own runs first
+    return [_study(name, by_name[name], () if name else views) for name in order]
+
+
+def _study(name: str, turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> Study:
+    rules = usable_rules(turns) or ("work",)
+    heading = visible(name) or OWN
+    return Study(
+        name=heading,
+        slug=re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-"),
+        tables=tuple((_RULES[rule], tuple(correctness_tables(turns, rule, not name))) for rule in rules),
+        figures=tuple(figures(turns)),
+        comparisons=tuple(published_comparisons(turns)),
+        transitions=tuple(transition_tables(turns, rules[0])),
+        turns=len(turns),
+        unknown=unknown_count(turns, rules[0]),
+        untimed=sum(bool(turn.correct) and math.isnan(turn.speedup) for turn in turns),
+        trajectories=tuple(sorted(views, key=lambda view: (view.task, view.series, view.variant, view.number))),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ptxgym.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": _percent, "number": _number, "visible": visible}
+    return environment
+
+
+def _percent(value: Rate | float) -> str:
+    share = value.share * 100 if isinstance(value, Rate) else value
+    return "–" if math.isnan(share) else f"{share:.1f}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def _page(environment: Environment, template: str, path: Path, **values: object) -> None:
+    _write_text(path, environment.get_template(template).render(**values))
+
+
+def _write_text(path: Path, content: str) -> None:
+    draft = path.with_name(f"{path.name}.tmp")
+    draft.write_text(content, encoding="utf-8")
+    draft.replace(path)
+
+
+_COLUMNS, _HEAD, _LINE = 3, 24, 18
+
+
+def _figure_file(environment: Environment, figure: Figure) -> str:
+    """A figure as one SVG file: its panels in a grid above its legend, with the styles inside."""
+    columns = min(_COLUMNS, len(figure.panels))
+    parts, y = [], 0.0
+    for start in range(0, len(figure.panels), columns):
+        row = figure.panels[start : start + columns]
+        heights = [_panel_height(drawing) for _, drawing in row]
+        for column, ((heading, drawing), height) in enumerate(zip(row, heights, strict=True)):
+            x = column * WIDTH
+            parts.append(text(x + 12, y + 16, heading, class_="heading"))
+            place = f'<svg x="{x}" y="{y + _HEAD:g}" width="{WIDTH}" height="{height:g}" '
+            parts.append(Markup(str(drawing).replace("<svg ", place, 1)))
+        y += _HEAD + max(heights)
+    for entry in figure.legend:
+        parts.append(element("rect", x=12, y=y + 4, width=14, height=9, class_=f"key {entry.class_}"))
+        parts.append(text(32, y + 13, entry.name, class_="lane"))
+        y += _LINE
+    css = Markup(environment.get_template("figure.css").render())
+    style = Markup("<style>{}</style>").format(css)
+    width, height = columns * WIDTH, y + 8
+    return str(
+        element(
+            "svg",
+            style,
+            element("rect", width=width, height=height, class_="page"),
+            *parts,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {width} {height:g}",
+            width=width,
+            height=height,
+        )
+    )
+
+
+def _panel_height(drawing: Markup) -> float:
+    found = re.match(r'<svg viewBox="0 0 [\d.]+ ([\d.]+)"', drawing)
+    return float(found[1]) if found else HEIGHT
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

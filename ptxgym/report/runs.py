@@ -1,0 +1,137 @@
+"""Runs and imported tables, read for a report one trajectory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ptxgym.errors import MisuseError
+from ptxgym.metrics import BUDGET, Turn, make_turn
+from ptxgym.runs.records import SETTINGS, TURNS, TurnRecord, read_run, read_stops, read_turns
+
+IMPORTED = "imported.jsonl"
+"""The file in a folder that ``import-ptxbench`` wrote: one :class:`Turn` a line."""
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """What a report says of a run before its results; filled while the run is read."""
+
+    name: str
+    path: Path
+    policies: set[str] = field(default_factory=set)
+    tasks: set[str] = field(default_factory=set)
+    devices: set[str] = field(default_factory=set)
+    budget: int = BUDGET
+    """Turns that a trajectory may take."""
+    trajectories: int = 0
+    turns: int = 0
+    tokens: int = 0
+    """Prompt and completion tokens."""
+    cost: float = 0.0
+    """US dollars of the turns whose cost is known."""
+    unpriced: int = 0
+    """Turns of a language model whose cost is not known."""
+    without_turns: int = 0
+    """Trajectories that ended before their first submission; they are in no denominator."""
+
+    def add(self, record: TurnRecord) -> None:
+        """Count a turn."""
+        self.policies.add(record.model or record.policy)
+        self.tasks.add(record.env)
+        self.devices.add(record.evaluation.device.name)
+        self.turns += 1
+        self.tokens += record.usage.prompt_tokens + record.usage.completion_tokens
+        if not math.isnan(record.usage.cost):
+            self.cost += record.usage.cost
+        else:
+            self.unpriced += bool(record.model)
+
+
+def turn_of_record(record: TurnRecord, budget: int = BUDGET) -> Turn:
+    """What metrics need of a run's turn. A policy without a language model has no count of reasoning tokens."""
+    return make_turn(
+        record.evaluation,
+        run=record.run,
+        model=record.model or record.policy,
+        variant=record.variant,
+        trajectory=str(record.trajectory),
+        turn=record.turn,
+        reasoning_tokens=record.usage.reasoning_tokens if record.model else None,
+        ended=record.stop in ("target_speedup", "policy_done"),
+        budget=budget,
+    )
+
+
+def is_imported(path: Path) -> bool:
+    """Whether a path is an imported table, not a run."""
+    return path.name == IMPORTED or (path.is_dir() and (path / IMPORTED).exists())
+
+
+def read_imported(path: Path) -> Iterator[Turn]:
+    """The turns of an imported table.
+
+    Raises:
+        MisuseError: A line is no turn; the message names it.
+    """
+    file = path / IMPORTED if path.is_dir() else path
+    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+        try:
+            yield Turn.model_validate_json(line)
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise MisuseError(f"{file}:{number} is no imported turn: {problem}. Import the table again.") from None
+
+
+def write_imported(turns: Iterable[Turn], folder: Path) -> Path:
+    """Write an imported table where ``report`` finds it; an older one is replaced whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f"{IMPORTED}.tmp"
+    with draft.open("w", encoding="utf-8") as file:
+        file.writelines(turn.model_dump_json() + "\n" for turn in turns)
+    return draft.replace(folder / IMPORTED)
+
+
+def read_trajectories(path: Path, facts: RunFacts) -> Iterator[list[TurnRecord]]:
+    """Every trajectory of a run, turns in order; each is let go as soon as its last turn was read.
+
+    Args:
+        path: The run's folder, or its ``turns.jsonl``.
+        facts: Filled with what the run consumed.
+
+    Raises:
+        MisuseError: There is no run, a line is no record, or a turn was recorded twice.
+    """
+    folder = path if path.is_dir() else path.parent
+    if (folder / SETTINGS).exists():
+        facts.budget = read_run(folder).max_turns
+    facts.without_turns = sum(stop.turn == 0 and bool(stop.stop) for stop in read_stops(folder).values())
+    open_ones: dict[tuple[str, str, int], dict[int, TurnRecord]] = {}
+    closed: set[tuple[str, str, int]] = set()
+    for record in read_turns(path):
+        key = (record.env, record.variant, record.trajectory)
+        own = open_ones.setdefault(key, {})
+        if record.turn in own or key in closed:
+            raise MisuseError(
+                f"{path} has turn {record.turn} of {record.env}, variant {record.variant}, trajectory "
+                f"{record.trajectory} twice."
+            )
+        own[record.turn] = record
+        facts.add(record)
+        if record.stop:
+            closed.add(key)
+            yield _in_order(open_ones.pop(key))
+    yield from map(_in_order, open_ones.values())
+
+
+def run_name(path: Path) -> str:
+    """A run's folder as a report calls it."""
+    return (path.parent if path.name in (TURNS, IMPORTED) else path).resolve().name
+
+
+def _in_order(turns: dict[int, TurnRecord]) -> list[TurnRecord]:
+    return [turns[number] for number in sorted(turns)]
