@@ -21,6 +21,7 @@ from typing import TypeVar
 from ptxgym.devices import get_device
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import STAGES, Evaluation, EvaluationOptions, Evaluator, StageName
+from ptxgym.runs.bench import harness_figures
 from ptxgym.tasks import HOPPER, get_task
 from ptxgym.toolchain import Cache, compile_source, read_source
 
@@ -196,7 +197,11 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-_ANYWHERE: dict[str, Callable[[], Iterator[Figure]]] = {"import": _import_time, "compile": _compile_time}
+_ANYWHERE: dict[str, Callable[[], Iterator[Figure]]] = {
+    "import": _import_time,
+    "compile": _compile_time,
+    "harness": harness_figures,
+}
 _ON_A_GPU: dict[str, Callable[[], Iterator[Figure]]] = {
     "verdicts": _verdicts,
     "correctness-timing": _correctness_and_timing,

@@ -18,6 +18,7 @@ from rich.table import Table
 from ptxgym import __version__
 from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.report.commands import import_ptxbench, report
+from ptxgym.runs.commands import run, show
 from ptxgym.tasks import TASKS, format_shape, get_task
 
 app = typer.Typer(
@@ -239,6 +240,8 @@ def bench(
             json_file.with_suffix(".tmp").replace(json_file)
 
 
+app.command()(run)
+app.command()(show)
 app.command()(report)
 app.command("import-ptxbench")(import_ptxbench)
 
