@@ -14,7 +14,7 @@ quickstart: $(READY)  ## judge the example kernel on whatever this machine has
 	$(BIN)/ptxgym evaluate $(KERNEL) --env $(TASK) || test $$? -eq 3
 
 test: $(READY) lint  ## everything that needs no GPU
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest -m "not gpu" -n auto
 
 test-gpu: $(READY)  ## everything that needs a Hopper GPU
 	$(BIN)/python -m pytest -m gpu

@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from rich.console import Console
@@ -82,6 +82,30 @@ def describe(task_id: Annotated[str, typer.Argument(metavar="ID")], as_json: Jso
     out.print(escape(prompt), end="")
     flops, moved = operator.flops(shape), operator.bytes(shape)
     out.print(f"\n{flops:.4g} FLOPs, {moved:.4g} bytes at least, {flops / moved:.0f} FLOPs per byte")
+
+
+@app.command()
+def prompt(
+    task_id: Annotated[str, typer.Argument(metavar="ID")],
+    level: Annotated[str, typer.Option(help="none, parameters, templates, contracts or full.")] = "full",
+    variant: Annotated[str, typer.Option(help="base, or one of the variants with a hint.")] = "base",
+    gpu: Annotated[str | None, typer.Option(help="A GPU whose parameters are meant, e.g. H200.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a task's prompt with its knowledge; the tokens of every part go to stderr."""
+    import knowledge
+
+    try:
+        made = knowledge.prompt(get_task(task_id), cast("Any", level), variant, gpu=gpu)
+    except ValueError as error:
+        raise MisuseError(f"{error}.") from None
+    if as_json:
+        print(json.dumps({"text": made.text, "tokens": made.tokens, "total": made.total}))
+        return
+    print(made.text)
+    for name, tokens in made.tokens.items():
+        err.print(f"{tokens:>7}  {name}", style="dim", markup=False)
+    err.print(f"{made.total:>7}  tokens", style="dim")
 
 
 @app.command()

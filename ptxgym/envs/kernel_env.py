@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from typing import Any, Literal, SupportsFloat
+from typing import Any, Literal, SupportsFloat, cast
 
 import gymnasium as gym
 
@@ -76,7 +76,9 @@ class KernelEnv(gym.Env[Observation, str]):
         instruction_rule: ``work`` or ``paper``; see :class:`ptxgym.evaluation.EvaluationOptions`.
         regime: Timing ``hot`` or ``cool``.
         stages: The stages that are run.
-        knowledge: Text behind the prompt.
+        knowledge: A level of the knowledge pack that stands behind the prompt (``none``, ``parameters``,
+            ``templates``, ``contracts``, ``full``), or a text of your own.
+        variant: The prompt's variant for a level: ``base``, or one with a hint (``knowledge.variants(task)``).
         cache: Whether a kept evaluation of the same program may answer.
         render_mode: ``ansi`` (``render()`` returns the last text) or ``human`` (it is printed as it comes).
 
@@ -98,7 +100,8 @@ class KernelEnv(gym.Env[Observation, str]):
         instruction_rule: Literal["work", "paper"] = "work",
         regime: Literal["hot", "cool"] = "hot",
         stages: Collection[StageName] = STAGES,
-        knowledge: str = "",
+        knowledge: str = "none",
+        variant: str = "base",
         cache: bool = True,
         render_mode: str | None = None,
     ) -> None:
@@ -124,7 +127,7 @@ class KernelEnv(gym.Env[Observation, str]):
         self.history: list[EvaluationRecord] = []
         """Every submission of this episode, in order; each can be judged again (``ptxgym validate``)."""
         self._reward = get_reward(reward)
-        self._knowledge = knowledge
+        self._knowledge = _knowledge_text(self.task, knowledge, variant)
         self._text = ""
         self._over = True
 
@@ -175,3 +178,15 @@ class KernelEnv(gym.Env[Observation, str]):
         self._text = text
         if self.render_mode == "human":
             print(text)
+
+
+def _knowledge_text(task: Task, level: str, variant: str) -> str:
+    """The pack's text for a level and variant, or the text that was given instead of a level."""
+    import knowledge
+
+    if level not in knowledge.LEVELS:
+        return level
+    try:
+        return "\n".join(part.text for part in knowledge.knowledge_parts(task, cast("Any", level), variant))
+    except ValueError as error:
+        raise MisuseError(f"{error}.") from None

@@ -16,8 +16,8 @@ It exports this function, which launches its own kernels on the given stream and
 
 Tensors are row-major and contiguous. Outputs are preallocated and hold garbage. Return cudaSuccess, or an error code
 for a shape you do not support. <cuda_runtime.h>, <cuda_bf16.h> and this declaration are included before your source;
-other headers of the CUDA toolkit may be included, libraries (cuBLAS, cuDNN, CUTLASS, CUB, Thrust) may not. Take
-driver functions such as cuTensorMapEncodeTiled from cudaGetDriverEntryPointByVersion.
+other headers of the CUDA toolkit and <ptxgym/{header}.cuh> may be included, libraries (cuBLAS, cuDNN, CUTLASS, CUB,
+Thrust) may not. Take driver functions such as cuTensorMapEncodeTiled from cudaGetDriverEntryPointByVersion.
 
 Timed shape: {workload}
 {probes}
@@ -47,6 +47,7 @@ def task_prompt(task: Task, options: EvaluationOptions, target_speedup: float, m
         gpu=task.architecture.gpu,
         architecture=task.architecture.name,
         target=task.architecture.target,
+        header=task.architecture.name.lower(),
         operator=task.operator.name,
         formula=task.operator.formula,
         signature=task.operator.signature(),

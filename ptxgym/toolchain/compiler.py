@@ -11,6 +11,7 @@ from pathlib import Path
 from ptxgym.errors import InfrastructureError
 from ptxgym.tasks import Task
 from ptxgym.toolchain.cache import Cache, content_key
+from ptxgym.toolchain.headers import header_digest, header_folder
 from ptxgym.toolchain.process import Limits, ToolResult, run_tool
 from ptxgym.toolchain.program import Program
 from ptxgym.toolchain.ptxas import parse_advisories, parse_resources
@@ -50,6 +51,7 @@ def compile_source(source: Source, task: Task, cache: Cache | None = None, limit
         source=source.text,
         signature=task.operator.signature(),
         flags=command[1:],
+        headers=header_digest(),
         compiler=toolkit.version,
     )
     if kept := cache.load(key, "program.json", Program):
@@ -78,6 +80,7 @@ def nvcc_command(toolkit: Toolkit, task: Task) -> list[str]:
         *(str(toolkit.nvcc), "-shared", "-O3", "-std=c++17", "-lineinfo"),
         *("-gencode", f"arch=compute_{target},code=sm_{target}"),
         *("-ccbin", str(toolkit.host_compiler), "-Xcompiler", "-fPIC"),
+        *([f"-I{header_folder()}"] if header_folder() else []),
         *("-include", _CONTRACT, "-Xptxas", "-v", "--keep", "--keep-dir", "."),
         *("-cudart", "none", f"-L{toolkit.runtime}", "-l:libcudart.so.13"),
         *("-Xlinker", "--no-undefined", "-Xlinker", "--warn-unresolved-symbols"),
@@ -96,7 +99,7 @@ def _build(
     start = time.monotonic()
     (folder / "kernel.cu").write_text(source.text, encoding="utf-8")
     (folder / _CONTRACT).write_text(contract_header(task), encoding="utf-8")
-    result = run_tool(command, cwd=folder, readable=toolkit.readable(), limits=limits)
+    result = run_tool(command, cwd=folder, readable=_readable(toolkit), limits=limits)
     status, complaint = _status(result, folder, toolkit, limits)
     compiled = status == "compiled"
     if compiled:
@@ -114,6 +117,11 @@ def _build(
         seconds=time.monotonic() - start,
         folder=folder,
     )
+
+
+def _readable(toolkit: Toolkit) -> tuple[Path, ...]:
+    headers = header_folder()
+    return (*toolkit.readable(), headers) if headers else toolkit.readable()
 
 
 def _status(result: ToolResult, folder: Path, toolkit: Toolkit, limits: Limits) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def read_source(action: object) -> Source:
     if _OUTSIDE_INCLUDE.search(text) or _BINARY_INCLUDE.search(text):
         raise SourceRefusedError(
             "The source includes a file by an absolute or parent path, or with .incbin. Only the CUDA toolkit's "
-            "headers, by their names, may be included."
+            "headers and ptxgym's, by their names, may be included."
         )
     return Source(text, ("A Markdown fence around the source was removed.",) if fenced else ())
 

@@ -88,6 +88,16 @@ def test_knowledge_stands_behind_the_prompt():
     assert observation["feedback"].endswith("KNOWLEDGE\n")
 
 
+def test_a_level_of_the_knowledge_pack_stands_behind_the_prompt():
+    short = gym.make(ID, device="none").unwrapped.prompt
+    full = gym.make(ID, device="none", knowledge="full", variant="multicast").unwrapped.prompt
+    assert full.startswith(short.rstrip())
+    assert "mbarrier" in full
+    assert len(full) > 10 * len(short)
+    with pytest.raises(MisuseError, match="variant must be one of base"):
+        gym.make(ID, device="none", knowledge="full", variant="nothing")
+
+
 def test_prompts_of_every_task_are_filled_in():
     for task in TASKS:
         text = gym.make(task, device="none").unwrapped.prompt

@@ -96,6 +96,11 @@ def test_driver_functions_may_be_called_by_name(gemm):
     assert program.status == "compiled", program.diagnostics
 
 
+def test_a_source_may_include_the_packs_headers(gemm):
+    program = compile_source(read_source(f"#include <ptxgym/hopper.cuh>\n{EMPTY}"), gemm)
+    assert program.status == "compiled", program.diagnostics
+
+
 def test_blackwell_tasks_compile_for_sm_100a():
     source = EMPTY + '\n__global__ void k() { asm volatile("tcgen05.wait::ld.sync.aligned;"); }'
     program = compile_source(read_source(source), get_task("PTXBench-GEMM-B200"))

@@ -1,0 +1,15 @@
+// Everything of this folder that Blackwell (sm_100a) has.
+#pragma once
+#include "bulk.cuh"
+#include "cluster.cuh"
+#include "fence.cuh"
+#include "math.cuh"
+#include "matrix.cuh"
+#include "mbarrier.cuh"
+#include "packed.cuh"
+#include "pair.cuh"
+#include "swizzle.cuh"
+#include "tcgen05.cuh"
+#include "tensor_map.cuh"
+#include "tma.cuh"
+#include "warp.cuh"

@@ -1,0 +1,119 @@
+"""The registry of wrapper tests: which kernel covers which wrappers, its SASS, and what it must compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptxgym.devices.simulator.machine import LaunchReport
+from ptxgym.devices.simulator.module import Module
+from tests.corpus.harness import Device
+from tests.knowledge.harness import CUDA, module_of
+
+Array = np.ndarray[Any, Any]
+Outcome = Sequence[tuple[Array, Any, float]]
+"""What came out, what was expected, the largest absolute error allowed."""
+BOTH, HOPPER, BLACKWELL = ("90a", "100a"), ("90a",), ("100a",)
+
+
+class Bench:
+    """One kernel on one simulated device."""
+
+    def __init__(self, module: Module, kernel: str, architecture: str) -> None:
+        self.device = Device(architecture)
+        self.module, self.kernel = module, kernel
+        self.report: LaunchReport | None = None
+
+    def give(self, array: Any) -> int:
+        """Upload an array, return its address."""
+        return self.device.upload(np.asarray(array))
+
+    def empty(self, shape: Any, dtype: Any = np.int32) -> int:
+        """An array of zeros to be filled."""
+        return self.device.upload(np.zeros(shape, dtype))
+
+    def launch(self, grid: Any, block: Any, *arguments: Any, **options: Any) -> None:
+        """Run the kernel to its end."""
+        self.report = self.device.launch(self.module, self.kernel, grid, block, *arguments, **options)
+
+    def __getitem__(self, address: int) -> Array:
+        return self.device.array(address)
+
+
+Run = Callable[[Bench], Outcome]
+"""Launches a kernel and says what came out."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel that executes some wrappers."""
+
+    kernel: str
+    file: str
+    covers: tuple[str, ...]
+    sass: tuple[str, ...]
+    """Regular expressions; each must match an opcode of the kernel."""
+    architectures: tuple[str, ...]
+    run: Run
+
+    @property
+    def source(self) -> str:
+        """The text of the file that holds the kernel."""
+        return (CUDA / f"{self.file}.cu").read_text()
+
+    def execute(self, architecture: str) -> tuple[LaunchReport, Outcome]:
+        """Run it on the simulator."""
+        bench = Bench(module_of(self.source, architecture), self.kernel, architecture)
+        outcome = self.run(bench)
+        assert bench.report is not None
+        return bench.report, outcome
+
+
+CASES: list[Case] = []
+COMPILED_ONLY: list[Case] = []
+"""Kernels of instructions that the simulator does not have: their SASS is checked, they are not executed."""
+
+
+def case(
+    file: str, kernel: str, covers: str, sass: str = "", architectures: tuple[str, ...] = BOTH
+) -> Callable[[Run], Run]:
+    """Register the function that runs a kernel; ``covers`` and ``sass`` are lists in one string."""
+
+    def register(run: Run) -> Run:
+        CASES.append(Case(kernel, file, tuple(covers.split()), tuple(sass.split()), architectures, run))
+        return run
+
+    return register
+
+
+def compiled_only(file: str, kernel: str, covers: str, sass: str, architectures: tuple[str, ...] = BOTH) -> None:
+    """Register a kernel that cannot run on the simulator."""
+
+    def never(_: Bench) -> Outcome:
+        raise AssertionError("the simulator does not have this instruction")
+
+    COMPILED_ONLY.append(Case(kernel, file, tuple(covers.split()), tuple(sass.split()), architectures, never))
+
+
+def to_bf16(values: Any) -> Array:
+    """Round to nearest even, by hand; 16-bit codes."""
+    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(codes: Array) -> Array:
+    """The values of 16-bit codes."""
+    return (codes.astype(np.uint32) << 16).view(np.float32)
+
+
+def numbers(seed: int, *shape: int) -> Array:
+    """Normal fp32 numbers."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def integers(seed: int, *shape: int) -> Array:
+    """Integers from -1000 to 999."""
+    return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(np.int32)
