@@ -100,24 +100,25 @@ and the mutants of them, each with the finding that it must give.
 What the simulator lacks is named and makes the stage *unknown*: an instruction without a row, a CUDA function without a
 counterpart. Neither is held against a kernel.
 
-Kernels that nobody here wrote run unmodified behind a thin `run`. Of `pranjalssh/fast.cu` at 38eb642 (29 November 2026,
-`ptxgym simulate`, norm error 1.7e-3 against the reference in every case, FLOPs by wgmma exactly those of the operator):
-matmul 2, 4 and 5 at 512³ without a finding; 8 at 2048×2048×256, 11 and 12 at 1024×1024×512, with
-warnings for arrivals at a block that may have exited and, in the last two, for a proxy fence that is missing before a
-TMA store and a store that is not waited for.
+Kernels that nobody here wrote run unmodified behind a thin `run`. Of `pranjalssh/fast.cu` at 38eb642 (29 November
+2026, `ptxgym simulate`, norm error 1.7e-3 against the reference in every case, FLOPs by wgmma exactly those of the
+operator): matmul 2, 4 and 5 at 512³ without a finding; 8 at 2048×2048×256, 11 and 12 at 1024×1024×512, with warnings
+for arrivals at a block that may have exited and, in the last two, for a proxy fence that is missing before a TMA
+store and a store that is not waited for.
 
 Without a row, and so unknown by name: sparse and 1-bit wgmma; sparse, block-scaled and sub-byte `mma.sync`; im2col
-copies; 8-bit `ldmatrix` and `stmatrix`; of tcgen05 the F16 accumulators, `.ws`, `.sp`, input scaling, lane masks, shift,
-packed loads and stores, and 4- and 6-bit operands; cluster launch control, textures and multimem.
+copies; 8-bit `ldmatrix` and `stmatrix`; of tcgen05 the F16 accumulators, `.ws`, `.sp`, input scaling, lane masks,
+shift, packed loads and stores, and 4- and 6-bit operands; cluster launch control, textures and multimem.
 
 Not diagnosed: tcgen05 thread fences and `wait::st`, phase slips, races inside one warp, uninitialised registers. Only
 faults, deadlocks and limits are errors so far; races, missing fences and every other diagnosis are warnings.
 
 Known to differ from hardware: no times, clocks or caches; `%clock` counts steps; tensor cores add in fp32 one by one;
-`.approx` functions are more exact than a GPU's; Blackwell rests on the documents alone; occupancy of clusters is fitted
-to one kernel; packed sub-byte tensor maps, im2col copies, graphs, arrays, textures and virtual memory are refused by name;
-Blackwell's device attributes come from its datasheet. Return codes and limits of the CUDA functions below were compared
-with an H200's answers to about 5,000 calls (`tests/devices/simulator/runtime/behaviour_h200.txt`).
+`.approx` functions are more exact than a GPU's; Blackwell rests on the documents alone; occupancy of clusters is
+fitted to one kernel; packed sub-byte tensor maps, im2col copies, graphs, arrays, textures and virtual memory are
+refused by name; Blackwell's device attributes come from its datasheet. Return codes and limits of the CUDA functions
+below were compared with an H200's answers to about 5,000 calls
+(`tests/devices/simulator/runtime/behaviour_h200.txt`).
 """
 
 
