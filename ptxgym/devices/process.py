@@ -23,7 +23,10 @@ from ptxgym.toolchain.process import ends_within, kill_group, minimal_environmen
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 20.0
 _REPLY_BYTES = 16 << 20
-_LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30}
+_MOST_DIGITS = 20
+"""Of an integer in a reply; nanoseconds since 1970 have 19."""
+_LIMITS = {"file": 64 << 20, "files": 4096}
+_STRICT_LIMITS = {**_LIMITS, "data": 16 << 30}
 
 
 class CandidateProcess:
@@ -105,13 +108,11 @@ class CandidateProcess:
         deadline = time.monotonic() + timeout
         try:
             self._connection.sendall(json.dumps({"op": op, **request}).encode() + b"\n")
-            reply = json.loads(self._line(deadline, timeout))
+            reply = read_reply(self._line(deadline, timeout))
         except OSError:
             raise self._ended() from None
         except ValueError:
             raise self._fault("protocol", "The process answered with something that is no reply.") from None
-        if not isinstance(reply, dict):
-            raise self._fault("protocol", "The process answered with something that is no reply.")
         if "fault" in reply:
             raise self._fault("protocol", str(reply["fault"]))
         return reply
@@ -124,10 +125,11 @@ class CandidateProcess:
         """
         reply = self.ask(
             "confine",
-            limits=_LIMITS,
+            limits=_STRICT_LIMITS if self._strict else _LIMITS,
+            strict=self._strict,
             allowed=self._allowed,
             readable=["/proc/self", "/sys", "/dev/null", "/dev/zero", "/dev/urandom", *self._readable],
-            writable=[str(self._scratch), "/dev/null", *self._driver_folders()],
+            writable=[str(self._scratch), "/dev/null", *([] if self._strict else ["/dev/shm"])],
         )
         self.confinement = tuple(reply["confinement"])
         self._loaded = True
@@ -135,9 +137,10 @@ class CandidateProcess:
         if "error" in reply:
             raise CandidateError("load_error", f"The library cannot be loaded: {str(reply['error'])[:500]}")
 
-    def _driver_folders(self) -> list[str]:
-        """Only NVIDIA's driver needs /dev/shm, where others have files too: a process without a GPU may not write there."""
-        return ["/dev/shm"] if any(path.startswith("/dev/nvidia") for path in self._readable) else []
+    @property
+    def _strict(self) -> bool:
+        """Whether NVIDIA's driver is not in the process, so that it needs neither /dev/shm nor terabytes of memory."""
+        return not any(path.startswith("/dev/nvidia") for path in self._readable)
 
     def close(self) -> int:
         """End the process and remove its folder; returns its exit code as :mod:`subprocess` gives it.
@@ -204,6 +207,31 @@ class CandidateProcess:
         if self._loaded:
             return CandidateError(reason, message)
         return InfrastructureError(f"The candidate's process failed before the candidate was loaded: {message}")
+
+
+def read_reply(line: bytes) -> dict[str, Any]:
+    """What a candidate's process says, which may be anything.
+
+    Raises:
+        ValueError: It is no JSON object, its ``code`` or ``sync`` is no small integer, or it has what a record or a
+            calculation could not take: infinite or very large numbers, text that is no Unicode, endless nesting.
+    """
+    try:
+        reply = json.loads(line, parse_int=_small_integer)
+        json.dumps(reply, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(reply, dict):
+        raise ValueError("no object")
+    if not all(type(reply.get(key, 0)) is int for key in ("code", "sync")):
+        raise ValueError("no CUDA error")
+    return reply
+
+
+def _small_integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("no number of ours")
+    return int(digits)
 
 
 def environment_of_driver() -> dict[str, str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import secrets
 import statistics
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from ptxgym.devices import Device, InstructionReport, KernelExecution, Regime, Session, TimingReport
@@ -28,6 +30,7 @@ from ptxgym.evaluation.records import (
 from ptxgym.evaluation.statistics import median_ratio
 from ptxgym.tasks import DISTRIBUTIONS, Architecture, Distribution, Shape, Task, Tensors, format_shape
 from ptxgym.toolchain import Program, ptx, sass
+from ptxgym.toolchain.ablation import ablate
 
 InstructionRule = Literal["work", "paper"]
 
@@ -224,6 +227,8 @@ def instructions_stage(case: Case) -> StageResult:
         raise InfrastructureError(f"{report.tool} saw no kernel.")
     evidence = instruction_evidence(report, case.program, case.task)
     reason, message = _instruction_reason(evidence, case)
+    if not reason and report.dialect == "ptx" and case.instruction_rule == "work":
+        reason, message = _decoy_reason(case, report.shape)
     unknown = reason == "work_unknown"
     return StageResult(
         stage="instructions",
@@ -232,6 +237,24 @@ def instructions_stage(case: Case) -> StageResult:
         message=message,
         evidence=evidence,
     )
+
+
+def _decoy_reason(case: Case, shape: Shape) -> tuple[str, str]:
+    """Run once more with every target instruction subtracting where it added: what stays right did not need them."""
+    with tempfile.TemporaryDirectory(prefix="ptxgym-judge-") as folder:
+        program = ablate(case.program, Path(folder))
+        if program is None:  # nothing that this edit knows, e.g. on Blackwell
+            return "", ""
+        inputs = case.draw_inputs(shape)
+        try:
+            with case.device.session(program, case.task) as session:
+                session.bind(shape)
+                outputs, _ = session.run(inputs)
+        except CandidateError:  # it misses what the instructions computed
+            return "", ""
+    if all(comparison.passed for comparison in _compare_outputs(case, shape, "normal", inputs, outputs)):
+        return "decoy", "The output is right without the target instructions: what they computed is not used."
+    return "", ""
 
 
 def _count(case: Case) -> InstructionReport:

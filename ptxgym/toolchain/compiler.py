@@ -13,7 +13,7 @@ from ptxgym.tasks import Task
 from ptxgym.toolchain.cache import Cache, content_key
 from ptxgym.toolchain.headers import header_digest, header_folder
 from ptxgym.toolchain.process import Limits, ToolResult, run_tool
-from ptxgym.toolchain.program import Program
+from ptxgym.toolchain.program import KernelInstructions, KernelResources, Program
 from ptxgym.toolchain.ptxas import parse_advisories, parse_resources
 from ptxgym.toolchain.sass import disassemble
 from ptxgym.toolchain.source import Source
@@ -25,7 +25,7 @@ _FORMAT = 1
 _CONTRACT = "ptxgym_contract.h"
 _KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "program.json")
 _DIAGNOSTICS_LENGTH = 16_000
-_UNRESOLVED = re.compile(r"undefined reference to [`']([^']+)'")
+_UNRESOLVED = re.compile(r"undefined reference to [`']([^'`]{1,4096})'")
 _DRIVER_SYMBOL = re.compile(r"cu[A-Z]\w*\Z")
 
 
@@ -104,19 +104,26 @@ def _build(
     compiled = status == "compiled"
     if compiled:
         _name_cubin(folder)
+    instructions = disassemble(folder / "kernel.cubin", toolkit.nvdisasm) if compiled else ()
     return Program(
         source_sha256=hashlib.sha256(source.text.encode("utf-8")).hexdigest(),
         key=key,
         target=f"sm_{task.architecture.target}",
         status=status,
         diagnostics=_diagnostics(result.output, folder, complaint),
-        kernels=parse_resources(result.output) if compiled else (),
-        instructions=disassemble(folder / "kernel.cubin", toolkit.nvdisasm) if compiled else (),
+        kernels=_resources(result.output, instructions),
+        instructions=instructions,
         advisories=parse_advisories(result.output) if compiled else (),
         compiler=f"nvcc {toolkit.version}",
         seconds=time.monotonic() - start,
         folder=folder,
     )
+
+
+def _resources(report: str, instructions: tuple[KernelInstructions, ...]) -> tuple[KernelResources, ...]:
+    """What ptxas says of the kernels that exist. A source can write into the report too; ptxas has the last word."""
+    said = {kernel.name: kernel for kernel in parse_resources(report)}
+    return tuple(said[kernel.name] for kernel in instructions if kernel.name in said)
 
 
 def _readable(toolkit: Toolkit) -> tuple[Path, ...]:

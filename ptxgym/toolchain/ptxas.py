@@ -22,9 +22,9 @@ _MEANINGS = {
 }
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'")
-_STACK = re.compile(r"^\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"^ptxas info\s*: Used (\d+) registers(.*)")
-_SHARED = re.compile(r"(\d+) bytes smem")
+_STACK = re.compile(r"^\s*(\d{1,9}) bytes stack frame, (\d{1,9}) bytes spill stores, (\d{1,9}) bytes spill loads")
+_USED = re.compile(r"^ptxas info\s*: Used (\d{1,9}) registers(.*)")
+_SHARED = re.compile(r"(\d{1,9}) bytes smem")
 _ADVISORY = re.compile(r"\((C75\d\d)\)\s*:?\s*(.*)")
 
 

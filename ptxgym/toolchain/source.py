@@ -9,7 +9,8 @@ MAX_SOURCE_BYTES = 1 << 20
 """Longer submissions are refused unread; the longest kernels we know are under 200 KB."""
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?```\s*\Z", re.DOTALL)
-_OUTSIDE_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|embed)[^\n]*?[\"<][ \t]*(?:/|[^\">\n]*\.\./)", re.MULTILINE)
+# Sources are hostile: no pattern here may look further ahead than a line's end or a few words.
+_OUTSIDE_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|embed)[^\n\"<]*[\"<][ \t]*(?:/|[^\">\n]*\.\./)", re.MULTILINE)
 _BINARY_INCLUDE = re.compile(r"\.incbin\b")
 
 # Words that are worth a reader's eye. They never decide: an honest kernel may use any of them.
@@ -21,7 +22,9 @@ _FLAGS = {
     "touches_files": re.compile(r"\b(?:f?open|ofstream|ifstream|mmap)\s*\("),
     "reads_environment": re.compile(r"\bgetenv\b|\benviron\b|/proc/"),
     "captures_graphs": re.compile(r"cudaGraph|cudaStreamBeginCapture"),
-    "host_state": re.compile(r"\bstatic\b(?![^;{]*\b(?:constexpr|inline|__device__|__global__)\b)[^;({]*(?:=|;)"),
+    "host_state": re.compile(
+        r"\bstatic\b(?![^;{]{0,80}\b(?:constexpr|inline|__device__|__global__)\b)[^;({]{0,80}(?:=|;)"
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from ptxgym.errors import InfrastructureError, MissingToolError
 ERROR_EXIT = 86
 _REPORTS = 3
 _LINES = 8
-_SUMMARY = re.compile(r"^=+ ERROR SUMMARY: (\d+) errors?\s*$", re.MULTILINE)
+_SUMMARY = re.compile(r"^=+ ERROR SUMMARY: (\d{1,9}) errors?\s*$", re.MULTILINE)
 _RULE = "========="
 
 
@@ -45,16 +45,16 @@ def parse_sanitizer_log(text: str, exit_code: int) -> MemoryReport:
     """
     if "Device not supported" in text or "Internal Sanitizer Error" in text:
         raise InfrastructureError(f"compute-sanitizer does not work here: {text.strip()[:300]}")
-    summary = _SUMMARY.search(text)
+    summaries = [int(count) for count in _SUMMARY.findall(text)]  # a source's file names may hold some more
     reports = [report for block in text.split(f"{_RULE} \n") if (report := _report(block))]
-    errors = int(summary[1]) if summary else len(reports)
+    errors = max(summaries, default=len(reports))
     if not errors and exit_code == ERROR_EXIT:
         errors = 1
     return MemoryReport(
         tool="compute-sanitizer memcheck",
         errors=errors,
         reports=tuple(reports[:_REPORTS]),
-        complete=summary is not None,
+        complete=bool(summaries),
     )
 
 

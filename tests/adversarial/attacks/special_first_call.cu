@@ -1,0 +1,9 @@
+// attack: special case: use the tensor cores only in the first call of a process, the one that is counted
+// not caught: simulator instructions other_kernels; gpu timing other_kernels
+// with: plain.cu
+RUN {
+  static int calls = 0;
+  if (calls++ == 0) return HONEST;
+  plain<<<dim3(N / 256, M), 256, 0, stream>>>(A, B, C, N, K);
+  return cudaGetLastError();
+}
