@@ -84,16 +84,18 @@ class Rounds:
             if self._regime == "hot":
                 self._preheat()
             checked = set(self._random.choice(WARMUP + TIMED, _CHECKED, replace=False).tolist())
-            rounds = [self._round(number, number in checked) for number in range(WARMUP + TIMED)]
+            warmup = [self._round(number, number in checked) for number in range(WARMUP)]
+            self._names.clear()  # a library may set itself up in its first calls
+            rounds = [self._round(number, number in checked) for number in range(WARMUP, WARMUP + TIMED)]
         finally:
             self._timer.close()
         slope = self._slope()
         return TimingReport(
             timer="CUPTI",
             regime=self._regime,
-            rounds=tuple(rounds[WARMUP:]),
+            rounds=tuple(rounds),
             warmup=WARMUP,
-            warmup_correct=all(r.correct is not False for r in rounds[:WARMUP]),
+            warmup_correct=all(r.correct is not False for r in warmup),
             reference=self._library.name,
             reference_version=self._library.version,
             reference_kernels=self._names["reference"],
