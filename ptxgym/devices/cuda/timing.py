@@ -99,7 +99,7 @@ class Rounds:
             reference=self._library.name,
             reference_version=self._library.version,
             reference_kernels=self._names["reference"],
-            candidate_kernels=self._names["candidate"],
+            candidate_kernels=self._names.get("candidate", ()),
             wall_seconds_per_call=slope,
             throttle_reasons=throttle_reasons(self._throttle),
             power_limit_watts=self._telemetry.power_limit_watts(),
