@@ -38,7 +38,7 @@ _SLOPE_CALLS = (2, 12)
 _SLOPE_MEASUREMENTS = 3
 
 _SAMPLED_EVERY = 10
-"""Rounds between two looks at clocks: a look takes long enough to cool the chip."""
+"""Rounds between two looks at clocks; a look takes 0.05 ms, and a handful tell how a run went."""
 
 Activity = Sequence[object]
 """(kind, name, start, end) as :class:`KernelTimer` gives it."""
