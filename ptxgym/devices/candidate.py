@@ -97,7 +97,7 @@ class Candidate:
         inforce = ["limits"]
         if confinement.restrict_files(request["readable"], request["writable"]):
             inforce.append("files")
-        if confinement.restrict_syscalls(request["allowed"], request["strict"]):
+        if confinement.restrict_syscalls(request["allowed"]):
             inforce.append("syscalls")
         return {"confinement": inforce}
 

@@ -25,8 +25,7 @@ _REPORT_SECONDS = 20.0
 _REPLY_BYTES = 16 << 20
 _MOST_DIGITS = 20
 """Of an integer in a reply; nanoseconds since 1970 have 19."""
-_LIMITS = {"file": 64 << 20, "files": 4096}
-_STRICT_LIMITS = {**_LIMITS, "data": 16 << 30}
+_LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30}
 
 
 class CandidateProcess:
@@ -125,22 +124,16 @@ class CandidateProcess:
         """
         reply = self.ask(
             "confine",
-            limits=_STRICT_LIMITS if self._strict else _LIMITS,
-            strict=self._strict,
+            limits=_LIMITS,
             allowed=self._allowed,
             readable=["/proc/self", "/sys", "/dev/null", "/dev/zero", "/dev/urandom", *self._readable],
-            writable=[str(self._scratch), "/dev/null", *([] if self._strict else ["/dev/shm"])],
+            writable=[str(self._scratch), "/dev/null"],
         )
         self.confinement = tuple(reply["confinement"])
         self._loaded = True
         reply = self.ask("load", timeout=timeout, library=str(self._library))
         if "error" in reply:
             raise CandidateError("load_error", f"The library cannot be loaded: {str(reply['error'])[:500]}")
-
-    @property
-    def _strict(self) -> bool:
-        """Whether NVIDIA's driver is not in the process, so that it needs neither /dev/shm nor terabytes of memory."""
-        return not any(path.startswith("/dev/nvidia") for path in self._readable)
 
     def close(self) -> int:
         """End the process and remove its folder; returns its exit code as :mod:`subprocess` gives it.

@@ -127,10 +127,6 @@ _FORBIDDEN = {
     "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "init_module": 175, "finit_module": 313,
     "kexec_load": 246, "reboot": 169, "add_key": 248, "request_key": 249, "keyctl": 250,
     "shmget": 29, "msgget": 68, "semget": 64, "setpriority": 141,
-}  # fmt: skip
-"""Seen to leave CUDA, CUPTI, Nsight Compute and compute-sanitizer working in a confined process (H200, driver 580)."""
-
-_FORBIDDEN_WHEN_STRICT = {
     "process_madvise": 440, "process_mrelease": 448, "kcmp": 312, "ioprio_set": 251,
     "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
     "fanotify_init": 300, "open_by_handle_at": 304, "delete_module": 176, "kexec_file_load": 320,
@@ -147,7 +143,8 @@ _FORBIDDEN_WHEN_STRICT = {
     "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
 }  # fmt: skip
-"""Not tried yet with NVIDIA's driver in the process, which gets the rules above alone."""
+"""All of it leaves CUDA, CUPTI, Nsight Compute and compute-sanitizer working in a confined process (seen on an H200 with
+driver 580)."""
 
 _CLONE, _CLONE3, _KILL, _TGKILL, _PRLIMIT = 56, 435, 62, 234, 302
 _CLONE_THREAD = 0x10000
@@ -184,25 +181,24 @@ _SET_MODE_FILTER, _TSYNC = 1, 1
 _SET_NO_NEW_PRIVS = 38
 
 
-def restrict_syscalls(allowed: Collection[str] = (), strict: bool = True) -> bool:
+def restrict_syscalls(allowed: Collection[str] = ()) -> bool:
     """Forbid, for every thread of this process: children, other programs, the network, other processes.
 
     Args:
         allowed: Names of system calls that a tool in this process cannot do without.
-        strict: Whether what has not been tried beside NVIDIA's driver is forbidden too.
 
     Returns whether the restriction holds; False on another machine than x86-64 Linux.
     """
     if platform.machine() != "x86_64":
         return False
-    code = b"".join(struct.pack("=HBBI", *line) for line in _filter(os.getpid(), allowed, strict))
+    code = b"".join(struct.pack("=HBBI", *line) for line in _filter(os.getpid(), allowed))
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     _no_new_privileges()
     return bool(_LIBC.syscall(_SECCOMP, _SET_MODE_FILTER, _TSYNC, program) == 0)
 
 
-def _filter(own_pid: int, allowed: Collection[str], strict: bool) -> list[_Line]:
+def _filter(own_pid: int, allowed: Collection[str]) -> list[_Line]:
     """The BPF program: (operation, jump if true, jump if false, operand) per line."""
     lines = [
         (_LOAD, 0, 0, _ARCH_OFFSET),
@@ -212,10 +208,10 @@ def _filter(own_pid: int, allowed: Collection[str], strict: bool) -> list[_Line]
         (_JUMP_GREATER_EQUAL, 0, 1, _X32_BIT),
         _REFUSE,
     ]
-    if strict:  # first, because they are frequent and Linux remembers no answer that depends on arguments
-        lines += _unless_second(_IOCTL, _FIOSETOWN, _SIOCSPGRP, _TIOCSTI)
-        lines += _unless_second(_FCNTL, _F_SETOWN, _F_SETOWN_EX)
-    for name, number in (_FORBIDDEN | (_FORBIDDEN_WHEN_STRICT if strict else {})).items():
+    # First, because they are frequent and Linux remembers no answer that depends on arguments.
+    lines += _unless_second(_IOCTL, _FIOSETOWN, _SIOCSPGRP, _TIOCSTI)
+    lines += _unless_second(_FCNTL, _F_SETOWN, _F_SETOWN_EX)
+    for name, number in _FORBIDDEN.items():
         if name not in allowed:
             lines += [(_JUMP_EQUAL, 0, 1, number), _REFUSE]
     # glibc falls back to clone, whose flags a filter can read; clone3's lie in memory.
@@ -223,14 +219,11 @@ def _filter(own_pid: int, allowed: Collection[str], strict: bool) -> list[_Line]
     lines += _only_if(_CLONE, (_JUMP_SET, _CLONE_THREAD))
     for number in (_KILL, _TGKILL):
         lines += _only_if(number, (_JUMP_EQUAL, own_pid))
-    for name, number in ({"prlimit": _PRLIMIT} | (_OF_ITSELF_ONLY if strict else {})).items():
+    for name, number in ({"prlimit": _PRLIMIT} | _OF_ITSELF_ONLY).items():
         if name not in allowed:
             lines += _only_if(number, (_JUMP_EQUAL, 0))
-    if strict:
-        for number in _SOCKETS.values():
-            lines += _only_connected(number)
-    else:
-        lines += _only_if(_SOCKETS["socket"], (_JUMP_EQUAL, _AF_UNIX))
+    for number in _SOCKETS.values():
+        lines += _only_connected(number)
     return [*lines, _PASS]
 
 

@@ -19,17 +19,16 @@ treated as hostile.
 **Defended.** The *verdict*: inputs, seeds, reference outputs and every comparison stay in the judge's process; the
 candidate's carries back data, never a verdict. *Other processes and files*: before a candidate's library is loaded,
 its process gives up files outside its folder (Landlock), children, other programs, the network and other processes
-(seccomp), and all but 64 MiB per file and 4,096 descriptors; where memory runs out, it is the first to be ended.
-Beside the simulator it also gives up modes, queues, shared segments, datagrams and all but 16 GiB of private memory;
-with NVIDIA's driver in the process these have not been tried yet and stay. *The judge's patience*: compilation,
-loading and running are bounded in time, output and memory. *The honest*: a verdict rests on what a kernel did, never
-on words in its source; those are `info["flags"]`.
+(seccomp), modes, queues, shared segments and datagrams, and all but 64 MiB per file, 4,096 descriptors and 16 GiB of
+private memory; where memory runs out, it is the first to be ended. *The judge's patience*: compilation, loading and
+running are bounded in time, output and memory. *The honest*: a verdict rests on what a kernel did, never on words in
+its source; those are `info["flags"]`.
 
 **Not defended.** On a GPU, decoys: whether an output needs its tensor instructions is found out on the simulator
 alone, by having them subtract. What the last table and the expected failures of `tests/adversarial` name: above all,
 a speedup rests on kernel times that the candidate's process reports, and on inputs that are rotated but not new. A
 fault in Linux, in the driver or in the GPU's firmware. Many threads and many files at once: set a pids limit and a
-disk quota. `/dev/shm` on a GPU machine, where the driver needs it. Side channels: a candidate can find out which tool
+disk quota. Side channels: a candidate can find out which tool
 watches it. Somebody who may write the judge's cache or its records. On machines without Landlock or seccomp (`ptxgym
 doctor` tells) nothing under *other processes and files*; every evaluation names what was in force.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import shutil
@@ -144,12 +145,13 @@ class CudaDevice(Device):
         import torch
 
         flush_bytes = 2 * self.info.l2_bytes
-        with self._lock.shared():
-            session = self._open(program, task, timer=sys.path)
-        with session, self._lock.exclusive():
-            session.bind(shape, flush_bytes)
-            flush = torch.empty(flush_bytes, dtype=torch.uint8, device=self.torch_device)
-            return Rounds(session, task.operator, inputs, check, regime, self._telemetry, flush).run()
+        with contextlib.ExitStack() as stack:
+            with self._lock.shared():  # what needs no quiet: others need not wait for it
+                session = stack.enter_context(self._open(program, task, timer=sys.path))
+                session.bind(shape, flush_bytes)
+                flush = torch.empty(flush_bytes, dtype=torch.uint8, device=self.torch_device)
+            with self._lock.exclusive():
+                return Rounds(session, task.operator, inputs, check, regime, self._telemetry, flush).run()
 
     def healthy(self) -> bool:
         """Whether the judge's own context still works."""

@@ -1,5 +1,5 @@
 // attack: replay: leave a mark in /dev/shm that tells the next process which stage it is in
-// caught by: simulator correctness unwritten
+// caught by: simulator correctness unwritten; gpu correctness unwritten
 // with: base.cu
 #include <fcntl.h>
 #include <unistd.h>
