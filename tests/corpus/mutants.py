@@ -269,6 +269,15 @@ mutant(
 at = "void tma_reduce"
 mutant("tma_reduce", "no proxy fence", FENCE, "", "missing-proxy-fence", within=at)
 mutant("tma_reduce", "no barrier", f"{FENCE}\n    {SYNC}", FENCE, "shared-race", within=at)
+mutant(
+    "tma_reduce",
+    "maximum of floats",
+    "tma_reduce_add_2d(&out, tile, 0, 0);",
+    'asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.max.tile.bulk_group [%0, {%2, %2}], [%1];" '
+    '::"l"(&out), "r"(smem(tile)), "r"(0) : "memory");',
+    "tensor-reduction",
+    within=at,
+)
 mutant("tma_reduce", "does not wait", "bulk_wait<0>();", "", "bulk-not-waited", within=at)
 at = "void bulk_copies"
 mutant("bulk_copies", "no wait", WAIT, "", *STALE, within=at)

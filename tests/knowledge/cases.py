@@ -20,10 +20,10 @@ BOTH, HOPPER, BLACKWELL = ("90a", "100a"), ("90a",), ("100a",)
 
 
 class Bench:
-    """One kernel on one simulated device."""
+    """One kernel on one device, simulated unless another is given."""
 
-    def __init__(self, module: Module, kernel: str, architecture: str) -> None:
-        self.device = Device(architecture)
+    def __init__(self, module: Module, kernel: str, architecture: str, device: Device | None = None) -> None:
+        self.device = device or Device(architecture)
         self.module, self.kernel = module, kernel
         self.report: LaunchReport | None = None
 

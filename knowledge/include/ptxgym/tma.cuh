@@ -36,6 +36,7 @@ PTXGYM_DEVICE uint64_t createpolicy_evict_last() {
 //   tma_load_R_multicast_hint(target, map, barrier, mask, policy, x, ...)   ... and both
 //   tma_store_R(map, source, x, ...), tma_store_R_hint(map, source, policy, x, ...)      shared memory to the tensor
 //   tma_reduce_add_R, _min_R, _max_R(map, source, x, ...)                   tensor = tensor op box, atomic per element
+//                                                                           (min, max: integers and 16-bit floats only)
 //   tma_prefetch_R(map, x, ...)                                             box into L2 only
 //
 // The arguments after the rank: its parameters, their operands (%0 and on), and the numbers of the operands behind.

@@ -200,14 +200,25 @@ def _store_one(x: Context, r: _Request, gather: bool, update: Any, dtype: Any, w
     bulk_groups(batch).issue(r.lane, batch.later(run))
 
 
-_REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+_BITWISE, _ORDERED = ("u32", "s32", "u64"), ("u32", "s32", "u64", "s64", "f16", "bf16")
+_REDUCTIONS: dict[str, tuple[str, ...]] = {
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f32_ftz", "tf32", "tf32_ftz", "f64"),
+    "min": _ORDERED,
+    "max": _ORDERED,
+    "inc": ("u32",),
+    "dec": ("u32",),
+    "and": _BITWISE,
+    "or": _BITWISE,
+    "xor": _BITWISE,
+}
+"""Element types of a tensor map by operation. An H200 stops with an illegal instruction for all others (each tried)."""
 
 
 @effect("cp.reduce.async.bulk.tensor", "", isa="9.7.9.27.1.3", modifiers=f"{_LOAD} {' '.join(_REDUCTIONS)}",
         counter="tma")  # fmt: skip
 def tensor_reduce(b: Any) -> Step:
     """Combine a tile with what stands in global memory; the tensor map names the element type."""
-    name = b.form.one_of(_REDUCTIONS)
+    name = b.form.one_of(tuple(_REDUCTIONS))
 
     def bind(kind: str) -> tuple[Any, Any]:
         short = kind.removesuffix("_ftz").replace("tf32", "f32")
@@ -219,6 +230,9 @@ def tensor_reduce(b: Any) -> Step:
 
     def step(x: Context) -> None:
         for r in ends.requests(x):
+            if r.fields.kind not in _REDUCTIONS[name]:
+                raise x.fault("tensor-reduction", where, f"tensor copies cannot reduce {r.fields.kind} elements by "
+                              f"{name}; those that can: {', '.join(_REDUCTIONS[name])}", r.position)  # fmt: skip
             update, dtype = bind(r.fields.kind)
             _store_one(x, r, False, update, dtype, where)
 
