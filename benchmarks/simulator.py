@@ -1,7 +1,8 @@
 """Times the PTX executor on the kernels that its targets name, nvcc excluded, all checks on.
 
 Run with ``python -m benchmarks.simulator`` from the repository's root.  Columns: best wall-clock of three runs, the
-same run's processor time (what counts when the machine is shared), the target, and executed thread instructions.
+same run's processor time (what counts when the machine is shared), the target, and executed thread instructions. The
+last rows are whole calls of ``run`` of the examples, through the candidate's and the simulator's process.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ptxgym.devices.simulator.machine import LaunchReport
 from ptxgym.devices.simulator.module import Module, load_module
+from ptxgym.devices.simulator.runtime.session import SimulatorSession
+from ptxgym.tasks import get_task
+from ptxgym.toolchain import compile_source, read_source
 from tests.corpus.harness import Device, compile_ptx
 from tests.corpus.kernels import GOOD, from_bf16, numbers, to_bf16
 
@@ -122,12 +127,40 @@ BENCHMARKS = (
 )
 
 
+WHOLE_CALLS = (
+    ("mha_forward.cu, one head 512x128", 0.3, "PTXBench-MHAForward-H100", "mha_forward"),
+    ("mha_backward.cu, one head 512x128", 1.5, "PTXBench-MHABackward-H100", "mha_backward"),
+)
+"""Name, target, task and example."""
+
+
+def _whole_call(task_id: str, example: str, repeat: int) -> tuple[float, int, float]:
+    """Seconds of the fastest call, its executed thread instructions, and its largest relative error."""
+    task = get_task(task_id)
+    program = compile_source(read_source((ROOT / f"examples/kernels/hopper/{example}.cu").read_text()), task)
+    shape = {**task.workload, "batch": 1, "heads": 1, "seqlen": 512}
+    inputs = task.operator.make_inputs(shape, "normal", torch.Generator().manual_seed(0))
+    times = []
+    with SimulatorSession(program, task) as session:
+        session.bind(shape)
+        for _ in range(repeat + 1):  # the first decodes
+            start = time.perf_counter()
+            outputs, _ = session.run(inputs)
+            times.append(time.perf_counter() - start)
+            launches = session.evidence["launches"]
+    error = max(
+        float((outputs[name].float() - exact.float()).abs().max() / exact.abs().max())
+        for name, exact in task.operator.reference(inputs).items()
+    )
+    return min(times[1:]), sum(sum(launch["executed"].values()) for launch in launches), error
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3)
     repeat = parser.parse_args().repeat
-    print(f"{'kernel':32} {'wall s':>8} {'cpu s':>8} {'target':>8} {'instructions':>14} {'error':>9}")
+    print(f"{'kernel':34} {'wall s':>8} {'cpu s':>8} {'target':>8} {'instructions':>14} {'error':>9}")
     for benchmark in BENCHMARKS:
         launch = benchmark.prepare()
         launch()  # decoding and caches
@@ -140,8 +173,11 @@ def main() -> None:
             assert not report.findings, report.findings
         executed = sum(report.executed.values())
         print(
-            f"{benchmark.name:32} {best[0]:8.3f} {best[1]:8.3f} {benchmark.target:8.2f} {executed:14,} {error():9.1e}"
+            f"{benchmark.name:34} {best[0]:8.3f} {best[1]:8.3f} {benchmark.target:8.2f} {executed:14,} {error():9.1e}"
         )
+    for name, target, task_id, example in WHOLE_CALLS:
+        wall, executed, worst = _whole_call(task_id, example, repeat)
+        print(f"{name:34} {wall:8.3f} {'':8} {target:8.2f} {executed:14,} {worst:9.1e}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from baselines.fixit.commands import app as fixit_app
 from ptxgym import __version__
 from ptxgym.errors import InfrastructureError, MisuseError
+from ptxgym.integrations.commands import app as tasks_app
 from ptxgym.report.commands import import_ptxbench, report
 from ptxgym.runs.commands import run, show
 from ptxgym.tasks import TASKS, format_shape, get_task
@@ -249,10 +251,18 @@ def validate(
 def bench(
     only: Annotated[list[str] | None, typer.Argument(help="Names of benchmarks; all that run here by default.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+    page: Annotated[Path | None, typer.Option(help="With kernels: write the table here, as Markdown.")] = None,
+    regime: Annotated[str, typer.Option(help="With kernels: hot or cool.")] = "hot",
 ) -> None:
-    """Measure ptxgym itself: start-up, cache, compilation, and on a GPU verdicts per minute and repeatability."""
+    """Measure ptxgym itself: start-up, cache, compilation, and on a GPU verdicts per minute and repeatability.
+
+    ``bench kernels [NAME ...]`` judges the example kernels instead, on a Hopper GPU.
+    """
     from ptxgym.bench import run_benchmarks
 
+    if only and only[0] == "kernels":
+        _bench_kernels(only[1:], page, regime)
+        return
     measured = []
     for figure in run_benchmarks(only or [], lambda text: err.print(f"{text} …", style="dim")):
         measured.append(figure)
@@ -264,10 +274,30 @@ def bench(
             json_file.with_suffix(".tmp").replace(json_file)
 
 
+def _bench_kernels(only: list[str], page: Path | None, regime: str) -> None:
+    """Exit code 1: an example did not pass, or not at its goal."""
+    from ptxgym.bench_kernels import COLUMNS, judge_examples, write
+
+    if regime not in ("hot", "cool"):
+        raise MisuseError(f"--regime is hot or cool, not {regime!r}.")
+    widths = (25, 9, 16, 6, 11, 11, 14, 10, 8, 7, 10)
+    out.print("  " + "".join(name.ljust(width) for name, width in zip(COLUMNS, widths, strict=True)), style="bold")
+    judged = []
+    for one in judge_examples(only, cast("Any", regime), lambda text: err.print(f"{text} …", style="dim")):
+        judged.append(one)
+        row = "".join(cell.ljust(width) for cell, width in zip(one.row, widths, strict=True))
+        out.print(f"{_MARKS['passed' if one.reached else 'failed']} {escape(row)}")
+        if page is not None:
+            write(page, judged)
+    raise typer.Exit(0 if all(one.reached for one in judged) else EXIT_FAILED)
+
+
 app.command()(run)
 app.command()(show)
 app.command()(report)
 app.command("import-ptxbench")(import_ptxbench)
+app.add_typer(tasks_app)
+app.add_typer(fixit_app)
 
 
 @app.callback(invoke_without_command=True)

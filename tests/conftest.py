@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ptxgym.tasks import HOPPER, Task, get_task
+
+# Read once, when huggingface_hub is imported: no test asks the network for anything, or tells it anything.
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "kernels" / "hopper"

@@ -36,8 +36,8 @@ ARCHITECTURE = "90a"
 KEPT = Path(__file__).parent / "corpus" / "hardware.json"
 
 ALLOWANCE = {"corpus/wgmma_e4m3_128": 10.0}
-"""How many times the simulator's tolerance a GPU may use. FP8 products are added in about 14 bits on Hopper (DeepSeek-V3
-technical report, 3.3.2), in full precision on the simulator."""
+"""How many times the simulator's tolerance a GPU may use. FP8 products are added in about 14 bits on Hopper
+(DeepSeek-V3 technical report, 3.3.2), in full precision on the simulator."""
 
 Comparison = tuple[np.ndarray[Any, Any], Any, float]
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -291,7 +291,14 @@ def profile() -> list[dict[str, Any]]:
     everything = list(launches())
     with tempfile.TemporaryDirectory() as folder:
         log, results = Path(folder) / "log", Path(folder) / "results"
-        command = [*nsight_command(log, from_start=True), sys.executable, "-m", "tests.hardware", "--launch-all", str(results)]
+        command = [
+            *nsight_command(log, from_start=True),
+            sys.executable,
+            "-m",
+            "tests.hardware",
+            "--launch-all",
+            str(results),
+        ]
         subprocess.run(command, check=True)
         profiled = parse_nsight_log(log.read_text(errors="replace"))
         errors = json.loads(results.read_text())
@@ -305,15 +312,22 @@ def profile() -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: result, and PTX and SASS thread executions where there are any."""
+    """Markdown: result and thread executions of the kernels that have any, and how the others did."""
     lines = [
         "| kernel | result | " + " | ".join(f"{name}: simulator | GPU" for name in FAMILIES) + " |",
         "| --- | --- |" + " ---: | ---: |" * len(FAMILIES),
     ]
+    others = []
     for row in rows:
-        cells = [f"{value:,}" if any(pair) else "" for pair in row["counts"].values() for value in pair]
-        lines.append(f"| {row['name']} | {'same' if row['error'] <= 1 else 'DIFFERENT'} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        pairs = row["counts"].values()
+        result = "same" if row["error"] <= 1 else "DIFFERENT"
+        if any(map(any, pairs)):
+            cells = [f"{value:,}" if any(pair) else "" for pair in pairs for value in pair]
+            lines.append(f"| {row['name']} | {result} | {' | '.join(cells)} |")
+        else:
+            others.append(result)
+    same = others.count("same")
+    return "\n".join([*lines, "", f"Of the other {len(others)} kernels {same} compute the same."])
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "ptxgym"
-LAYERS = ("errors", "tasks", "toolchain", "devices", "evaluation", "rewards", "trajectories", "envs")
+LAYERS = ("errors", "tasks", "toolchain", "devices", "evaluation", "rewards", "shaping", "trajectories", "envs")
 MODULES = [
     path for layer in LAYERS for path in (*(PACKAGE / layer).rglob("*.py"), PACKAGE / f"{layer}.py") if path.exists()
 ]
@@ -28,4 +28,4 @@ def test_a_module_imports_from_its_own_layer_or_below(path: Path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     above = [layer for layer in _imported_layers(path) if layer in LAYERS and LAYERS.index(layer) > LAYERS.index(own)]
     assert not above
-    assert not _imported_layers(path) & {"cli", "bench", "runs", "report", "simulation"}
+    assert not _imported_layers(path) & {"cli", "bench", "runs", "report", "simulation", "integrations"}

@@ -42,7 +42,12 @@ class ModelPolicy:
 
 
 def endpoint_policy(
-    *, model: str, base_url: str | None = None, api: str | None = None, models: Path | None = None
+    *,
+    model: str,
+    base_url: str | None = None,
+    api: str | None = None,
+    models: Path | None = None,
+    adaptation: str = "",
 ) -> ModelPolicy:
     """MiniPTXAgent with a model behind an OpenAI-compatible endpoint.
 
@@ -51,6 +56,7 @@ def endpoint_policy(
         base_url: The endpoint; ``OPENAI_BASE_URL`` by default.
         api: ``chat`` or ``responses``, where it differs from the settings.
         models: A file of settings of your own.
+        adaptation: How the model came to be what it is, e.g. ``s1``; runs with another are told apart by it.
 
     Raises:
         SetupError: There is no endpoint, or the settings are wrong.
@@ -64,4 +70,5 @@ def endpoint_policy(
     def model_for(env: gym.Env[Any, str], seed: int) -> Model:
         return SeededModel(endpoint, seed) if settings.send_seed else endpoint
 
-    return ModelPolicy(model_for, settings.name, {"endpoint": endpoint.endpoint, **said})
+    tagged = {"adaptation": adaptation} if adaptation else {}
+    return ModelPolicy(model_for, settings.name, {"endpoint": endpoint.endpoint, **said, **tagged})

@@ -4,8 +4,10 @@ from ptxgym.devices.choice import get_device
 from ptxgym.devices.device import (
     Device,
     DeviceInfo,
+    InputDraw,
     InstructionReport,
     KernelExecution,
+    KernelLaunch,
     MemoryReport,
     OutputCheck,
     Regime,
@@ -18,8 +20,10 @@ from ptxgym.devices.device import (
 __all__ = [
     "Device",
     "DeviceInfo",
+    "InputDraw",
     "InstructionReport",
     "KernelExecution",
+    "KernelLaunch",
     "MemoryReport",
     "OutputCheck",
     "Regime",

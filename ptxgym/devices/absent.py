@@ -8,6 +8,7 @@ from typing import NoReturn
 from ptxgym.devices.device import (
     Device,
     DeviceInfo,
+    InputDraw,
     InstructionReport,
     MemoryReport,
     OutputCheck,
@@ -46,7 +47,7 @@ class AbsentDevice(Device):
         self._refuse()
 
     def time(
-        self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime
+        self, program: Program, task: Task, shape: Shape, draw: InputDraw, check: OutputCheck, regime: Regime
     ) -> TimingReport:
         """Raise InfrastructureError."""
         self._refuse()

@@ -13,8 +13,11 @@ from pydantic import Field
 from ptxgym.tasks import Architecture, Shape, Task, Tensors
 from ptxgym.toolchain import Program, Record
 
-OutputCheck = Callable[[Tensors, int], bool]
-"""Whether outputs are right for the inputs rotated by so many blocks (:meth:`ptxgym.tasks.Operator.rotate`)."""
+InputDraw = Callable[[], Tensors]
+"""Draws normal inputs of the timed shape that nobody has seen, in about a millisecond."""
+
+OutputCheck = Callable[[Tensors, Tensors], bool]
+"""Whether outputs are right for inputs; both may be some of the operator's independent blocks alone."""
 
 Regime = Literal["hot", "cool"]
 """``hot``: under load, rounds back to back. ``cool``: idle before every timed call, so that clocks are up."""
@@ -72,6 +75,8 @@ class KernelExecution(Record):
 
     name: str
     """The mangled name."""
+    warps: int = 0
+    """How many warps were launched, 0 where the tool does not tell."""
     threads: dict[str, int]
     """Full opcode to predicate-true thread executions."""
     tensor_flops: dict[str, int] = Field(default_factory=dict)
@@ -81,7 +86,7 @@ class KernelExecution(Record):
 
 
 class InstructionReport(Record):
-    """Every kernel of one call of ``run``."""
+    """Every kernel of one call of ``run``, which was not the first of its process."""
 
     tool: str
     """E.g. ``Nsight Compute 2025.3``."""
@@ -89,6 +94,16 @@ class InstructionReport(Record):
     """What the opcodes are."""
     shape: dict[str, int]
     kernels: tuple[KernelExecution, ...]
+
+
+class KernelLaunch(Record):
+    """Launches of one kernel in one timed call, as the candidate's process reports them."""
+
+    name: str
+    """The mangled name."""
+    warps: int
+    """How many warps each had, 0 where the timer does not tell."""
+    count: int = 1
 
 
 class TimedRound(Record):
@@ -120,8 +135,17 @@ class TimingReport(Record):
     reference_kernels: tuple[str, ...]
     candidate_kernels: tuple[str, ...]
     """Names of the kernels the candidate launched in a timed call, mangled."""
+    candidate_calls: tuple[tuple[KernelLaunch, ...], ...] = ()
+    """What the timed calls launched: each different list once."""
     wall_seconds_per_call: float
-    """Slope of the judge's own clock over calls back to back; a candidate cannot touch it."""
+    """By the judge's own clock, over calls back to back of which each was seen to be done; a candidate can make it
+    longer, never shorter."""
+    wall_calls: int = 1
+    """Over how many."""
+    wall_correct: bool = True
+    """Whether all of their outputs were right."""
+    reference_wall_seconds_per_call: float = 0.0
+    """The library's in the same way, after the candidate's process had ended; 0 when it was not measured."""
     throttle_reasons: tuple[str, ...]
     power_limit_watts: float
     temperature_celsius: float
@@ -200,6 +224,6 @@ class Device(ABC):
 
     @abstractmethod
     def time(
-        self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime
+        self, program: Program, task: Task, shape: Shape, draw: InputDraw, check: OutputCheck, regime: Regime
     ) -> TimingReport:
         """Time the candidate against the library, interleaved, with other inputs in every round."""

@@ -9,9 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,13 +17,15 @@ from ptxgym.devices import candidate
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.toolchain import Program
 from ptxgym.toolchain.process import ends_within, kill_group, minimal_environment
+from ptxgym.toolchain.scratch import ScratchFolder
 
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 20.0
 _REPLY_BYTES = 16 << 20
 _MOST_DIGITS = 20
 """Of an integer in a reply; nanoseconds since 1970 have 19."""
-_LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30}
+_LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30, "cpu": 900}
+"""The last ends a process that spins on when its judge was killed and it has kept itself from noticing."""
 
 
 class CandidateProcess:
@@ -56,25 +56,19 @@ class CandidateProcess:
         self._allowed = allowed or []
         self._wrapped = bool(wrapper)
         self._loaded = self._hung = False
-        self._folder = Path(tempfile.mkdtemp(prefix="ptxgym-"))
-        self._scratch = self._folder / "scratch"
+        self._folder = ScratchFolder()
+        self._scratch = self._folder.path / "scratch"
         self._scratch.mkdir()
         self._library = self._scratch / "kernel.so"
         shutil.copyfile(program.library, self._library)
         self._buffer = bytearray()
         self._connection: socket.socket | None = None
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self._folder / "judge"))
+            address = str(self._folder.path / "judge")
+            listener.bind(address)
             listener.listen(1)
             self._process = subprocess.Popen(
-                [
-                    *(wrapper or []),
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    candidate.__file__,
-                    str(self._folder / "judge"),
-                ],
+                [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, address],
                 cwd=self._scratch,
                 env=minimal_environment(self._scratch) | (environment or {}),
                 stdin=subprocess.DEVNULL,
@@ -83,6 +77,7 @@ class CandidateProcess:
                 start_new_session=True,
             )
             try:
+                self._folder.belongs_to(self._process.pid)
                 self._connection = self._accept(listener)
             except BaseException:
                 self.close()
@@ -146,7 +141,7 @@ class CandidateProcess:
         if self._wrapped and not self._hung:
             ends_within(self._process, _REPORT_SECONDS)
         kill_group(self._process)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
         return self._process.returncode
 
     def _accept(self, listener: socket.socket) -> socket.socket:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import uuid
 from collections.abc import Collection
+from concurrent.futures import Future
 from typing import Any, Literal, SupportsFloat, cast
 
 import gymnasium as gym
@@ -12,8 +14,18 @@ from ptxgym.envs.observation import Observation, make_info, make_observation, ob
 from ptxgym.envs.prompt import task_prompt
 from ptxgym.envs.spaces import Source
 from ptxgym.errors import MisuseError
-from ptxgym.evaluation import STAGES, EvaluationOptions, Evaluator, StageName, feedback
+from ptxgym.evaluation import (
+    STAGES,
+    Evaluation,
+    EvaluationOptions,
+    EvaluationPool,
+    Evaluator,
+    PoolClient,
+    StageName,
+    feedback,
+)
 from ptxgym.rewards import TARGET_SPEEDUP, Reward, get_reward
+from ptxgym.shaping import Shaping
 from ptxgym.tasks import Task, get_task
 from ptxgym.toolchain import MAX_SOURCE_BYTES
 from ptxgym.trajectories import EvaluationRecord, make_record
@@ -80,6 +92,10 @@ class KernelEnv(gym.Env[Observation, str]):
             ``templates``, ``contracts``, ``full``), or a text of your own.
         variant: The prompt's variant for a level: ``base``, or one with a hint (``knowledge.variants(task)``).
         cache: Whether a kept evaluation of the same program may answer.
+        shaping: Pays progress between turns as it is made, without changing what an episode returns: a discount, or a
+            :class:`ptxgym.shaping.Shaping`. ``info["shaping"]`` is its part of the reward.
+        pool: Judges here instead of in this thread: an :class:`ptxgym.evaluation.EvaluationPool` that many environments
+            share, or a ``PoolClient`` of one in another process.
         render_mode: ``ansi`` (``render()`` returns the last text) or ``human`` (it is printed as it comes).
 
     Raises:
@@ -103,6 +119,8 @@ class KernelEnv(gym.Env[Observation, str]):
         knowledge: str = "none",
         variant: str = "base",
         cache: bool = True,
+        shaping: Shaping | float | None = None,
+        pool: EvaluationPool | PoolClient | None = None,
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -118,7 +136,8 @@ class KernelEnv(gym.Env[Observation, str]):
             stages=tuple(stages),
             cache=cache,
         )
-        self.evaluator = Evaluator(self.task, self.options)
+        # Where another process judges, this one needs no device: it may have none, nor torch.
+        self.evaluator = None if isinstance(pool, PoolClient) else Evaluator(self.task, self.options)
         self.max_turns = max_turns
         self.target_speedup = target_speedup
         self.render_mode = render_mode
@@ -126,7 +145,12 @@ class KernelEnv(gym.Env[Observation, str]):
         self.observation_space = observation_space(max_turns)
         self.history: list[EvaluationRecord] = []
         """Every submission of this episode, in order; each can be judged again (``ptxgym validate``)."""
+        self.shaping = Shaping(gamma=shaping) if isinstance(shaping, (int, float)) else shaping
+        self.pool = pool
+        self.trajectory = uuid.uuid4().hex
+        """The episode's name in the pool; a new one at every reset."""
         self._reward = get_reward(reward)
+        self._potential = 0.0
         self._knowledge = _knowledge_text(self.task, knowledge, variant)
         self._text = ""
         self._over = True
@@ -142,7 +166,9 @@ class KernelEnv(gym.Env[Observation, str]):
         """Begin an episode; ``options`` has no meaning here."""
         super().reset(seed=seed)
         self.history = []
+        self.trajectory = uuid.uuid4().hex
         self._over = False
+        self._potential = 0.0
         self._show(self.prompt)
         return make_observation(self._text, 0, None), make_info(None)
 
@@ -152,18 +178,40 @@ class KernelEnv(gym.Env[Observation, str]):
         Raises:
             MisuseError: The episode is over, or was never begun.
         """
-        if self._over:
-            raise MisuseError("The episode is over or was not begun; call reset() first.")
-        evaluation = self.evaluator.evaluate(action)
-        reward = float(self._reward(evaluation)) if evaluation.valid else 0.0
+        self._begun()
+        if self.pool is not None:
+            return self.conclude(action, self.submit(self.pool, action).result())
+        assert self.evaluator is not None
+        return self.conclude(action, self.evaluator.evaluate(action))
+
+    def submit(self, pool: EvaluationPool | PoolClient, action: str) -> Future[Evaluation]:
+        """Hand a submission to a pool; :meth:`conclude` takes what comes of it. ``step`` is the two together.
+
+        Raises:
+            MisuseError: The episode is over, or was never begun.
+        """
+        self._begun()
+        return pool.submit(action, self.task, self.options, trajectory=self.trajectory)
+
+    def conclude(
+        self, action: str, evaluation: Evaluation
+    ) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take a turn whose submission has been judged.
+
+        Raises:
+            MisuseError: The episode is over, or was never begun.
+        """
+        self._begun()
         turn = len(self.history) + 1
-        source = action if self.action_space.contains(action) else ""
-        self.history.append(make_record(source, self.options, evaluation, reward, turn))
         terminated = evaluation.status == "passed" and evaluation.speedup >= self.target_speedup
         truncated = not terminated and turn >= self.max_turns
         self._over = terminated or truncated
+        shaped = self._shape(evaluation)
+        reward = (float(self._reward(evaluation)) if evaluation.valid else 0.0) + shaped
+        source = action if self.action_space.contains(action) else ""
+        self.history.append(make_record(source, self.options, evaluation, reward, turn))
         self._show(feedback(evaluation))
-        info = make_info(evaluation)
+        info = make_info(evaluation, shaped)
         return make_observation(self._text, turn, evaluation), reward, terminated, truncated, info
 
     def render(self) -> str | None:
@@ -172,7 +220,20 @@ class KernelEnv(gym.Env[Observation, str]):
 
     def fork(self) -> KernelEnv:
         """An independent environment in the same state, for search."""
-        return copy.deepcopy(self)
+        fork = copy.deepcopy(self)
+        fork.trajectory = uuid.uuid4().hex
+        return fork
+
+    def _begun(self) -> None:
+        if self._over:
+            raise MisuseError("The episode is over or was not begun; call reset() first.")
+
+    def _shape(self, evaluation: Evaluation) -> float:
+        if self.shaping is None:
+            return 0.0
+        before = self._potential
+        self._potential = self.shaping.after(before, evaluation, self._over)
+        return self.shaping.paid(before, self._potential)
 
     def _show(self, text: str) -> None:
         self._text = text

@@ -71,10 +71,11 @@ def make_observation(text: str, turn: int, evaluation: Evaluation | None) -> Obs
     }
 
 
-def make_info(evaluation: Evaluation | None) -> dict[str, Any]:
+def make_info(evaluation: Evaluation | None, shaping: float = 0.0) -> dict[str, Any]:
     """The same keys at every step, floats as floats: what a vector environment can stack.
 
     ``evaluation`` is the whole record. ``valid`` is False when the machine could not judge: mask such samples.
+    ``shaping`` is the part of the reward that shaping paid.
     """
     failed = evaluation.failed_stage if evaluation else None
     faults = [s for s in evaluation.stages if s.status == "unknown"] if evaluation else []
@@ -93,6 +94,7 @@ def make_info(evaluation: Evaluation | None) -> dict[str, Any]:
         "seconds": float(sum(s.seconds for s in evaluation.stages)) if evaluation else 0.0,
         "speedup_low": float(interval[0]),
         "speedup_high": float(interval[1]),
+        "shaping": shaping,
         "rewards": {name: float(reward(evaluation)) if evaluation else 0.0 for name, reward in REWARDS.items()},
         **_numbers(evaluation),
     }

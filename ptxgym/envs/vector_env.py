@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from ptxgym.envs.kernel_env import KernelEnv
 from ptxgym.envs.observation import Observation
+from ptxgym.evaluation import Evaluation, EvaluationPool, PoolClient
 
 _Infos = dict[str, Any]
 
@@ -20,17 +21,23 @@ _Infos = dict[str, Any]
 class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarray[Any, Any]]):
     """``num_envs`` copies of a :class:`KernelEnv`.
 
-    Threads suffice, since the work is done by other processes: compilers run side by side, runs share the GPU, and
-    timing has it alone. ``feedback`` is a tuple of strings; the numbers are arrays with ``num_envs`` rows.
+    A step's submissions go to an :class:`~ptxgym.evaluation.EvaluationPool`: compilers run side by side, runs share the
+    GPU, timing has it alone, and equal submissions are judged once. ``feedback`` is a tuple of strings; the numbers are
+    arrays with ``num_envs`` rows.
 
     Args:
         num_envs: How many.
+        pool: A pool, or a client of one, that others use too; by default this environment has its own.
         autoreset_mode: Gymnasium's ``NEXT_STEP`` (the default), ``SAME_STEP`` or ``DISABLED``.
         **kwargs: As for :class:`KernelEnv`.
     """
 
     def __init__(
-        self, num_envs: int = 1, autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP, **kwargs: Any
+        self,
+        num_envs: int = 1,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        pool: EvaluationPool | PoolClient | None = None,
+        **kwargs: Any,
     ) -> None:
         self.envs = [KernelEnv(**kwargs) for _ in range(num_envs)]
         self.num_envs = num_envs
@@ -42,7 +49,8 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._over = np.zeros(num_envs, dtype=np.bool_)
-        self._workers = ThreadPoolExecutor(num_envs, thread_name_prefix="ptxgym")
+        self._owns_pool = pool is None
+        self._pool = EvaluationPool() if pool is None else pool
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -69,7 +77,8 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         self, actions: Sequence[str]
     ) -> tuple[Observation, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], _Infos]:
         """Judge one submission per environment; one that had ended begins anew instead (``NEXT_STEP``)."""
-        results = list(self._workers.map(self._step_one, range(self.num_envs), actions))
+        futures = self._submit(actions)
+        results = [self._step_one(number, action, futures[number]) for number, action in enumerate(actions)]
         infos: _Infos = {}
         for number, (*_, info) in enumerate(results):
             infos = self._add_info(infos, info, number)
@@ -86,17 +95,35 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the workers and the environments."""
-        self._workers.shutdown()
+        """End the environments, and the pool where it is their own."""
+        if self._owns_pool and isinstance(self._pool, EvaluationPool):
+            self._pool.close()
         for env in self.envs:
             env.close()
 
-    def _step_one(self, number: int, action: str) -> tuple[Observation, float, bool, bool, _Infos]:
+    def _submit(self, actions: Sequence[str]) -> list[Future[Evaluation] | None]:
+        """A step's submissions; None for an environment that begins anew."""
+        futures: list[Future[Evaluation] | None] = []
+        try:
+            for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+                resets = self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP
+                futures.append(None if resets else env.submit(self._pool, action))
+            wait([future for future in futures if future])
+        except BaseException:  # interrupted: nobody will come for the results
+            for future in futures:
+                if future:
+                    future.cancel()
+            raise
+        return futures
+
+    def _step_one(
+        self, number: int, action: str, future: Future[Evaluation] | None
+    ) -> tuple[Observation, float, bool, bool, _Infos]:
         env = self.envs[number]
-        if self._over[number] and self.autoreset_mode is AutoresetMode.NEXT_STEP:
+        if future is None:
             observation, info = env.reset()
             return observation, 0.0, False, False, info
-        observation, reward, terminated, truncated, info = env.step(action)
+        observation, reward, terminated, truncated, info = env.conclude(action, future.result())
         if (terminated or truncated) and self.autoreset_mode is AutoresetMode.SAME_STEP:
             final_observation, final_info = observation, info
             observation, info = env.reset()

@@ -2,6 +2,9 @@
 
 from ptxgym.evaluation.evaluator import EvaluationOptions, Evaluator, clear_cache
 from ptxgym.evaluation.feedback import MAX_FEEDBACK_CHARACTERS, feedback
+from ptxgym.evaluation.pool import EvaluationPool, PoolLoad
+from ptxgym.evaluation.pool_client import PoolClient
+from ptxgym.evaluation.pool_server import PoolServer
 from ptxgym.evaluation.records import (
     STAGES,
     STATUSES,
@@ -29,11 +32,15 @@ __all__ = [
     "CorrectnessEvidence",
     "Evaluation",
     "EvaluationOptions",
+    "EvaluationPool",
     "Evaluator",
     "Evidence",
     "InstructionEvidence",
     "MemoryEvidence",
     "OutputComparison",
+    "PoolClient",
+    "PoolLoad",
+    "PoolServer",
     "StageName",
     "StageResult",
     "StageStatus",

@@ -46,7 +46,7 @@ _RUNNING: tuple[tuple[StageName, Callable[[Case], StageResult]], ...] = (
 )
 
 _FILE = "evaluation.json"
-_FORMAT = 1
+_FORMAT = 2
 """Raise it when the same program must be judged again: it is part of every key."""
 
 _COMPILERS = threading.BoundedSemaphore(os.cpu_count() or 1)

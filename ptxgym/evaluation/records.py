@@ -149,13 +149,15 @@ class TimingEvidence(Record):
 
     kind: Literal["timing"] = "timing"
     speedup: float
-    """Median over rounds of library time ÷ candidate time."""
+    """Median over rounds of library time ÷ candidate time, as far as the judge's own clock bears it out."""
     speedup_low: float
     speedup_high: float
     """95 % bootstrap interval of the median."""
+    claimed_speedup: float = 0.0
+    """The median by recorded times alone, 0 where an older version judged."""
     candidate_seconds: float
     reference_seconds: float
-    """Medians of device time."""
+    """Medians of device time; the candidate's is longer where the judge's clock does not bear it out."""
     tflops: float
     """The operator's FLOPs over the candidate's median time, in 10¹² per second."""
     roofline_seconds: float

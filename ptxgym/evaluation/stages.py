@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 import secrets
 import statistics
-import tempfile
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Literal
 
-from ptxgym.devices import Device, InstructionReport, KernelExecution, Regime, Session, TimingReport
+from ptxgym.devices import Device, InstructionReport, KernelExecution, KernelLaunch, Regime, Session, TimingReport
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
@@ -31,6 +29,7 @@ from ptxgym.evaluation.statistics import median_ratio
 from ptxgym.tasks import DISTRIBUTIONS, Architecture, Distribution, Shape, Task, Tensors, format_shape
 from ptxgym.toolchain import Program, ptx, sass
 from ptxgym.toolchain.ablation import ablate
+from ptxgym.toolchain.scratch import scratch_folder
 
 InstructionRule = Literal["work", "paper"]
 
@@ -40,9 +39,24 @@ WORK_FRACTION_LIMIT = 0.9
 _ROOFLINE_SLACK = 0.98
 """Below this share of the roofline's time a measurement is implausible; clocks and sensors are a little inexact."""
 
-_SLOPE_SLACK = 1.5
-_SLOPE_OVERHEAD_SECONDS = 100e-6
-"""A call may take this factor of its claimed device time, and this much for its launch, by the judge's clock."""
+_ENOUGH_WITHOUT = 0.5
+"""Share of the operator's FLOPs that other instructions must be able to do before a kernel is run without the target
+ones. Honest kernels stay far below it; decoys have to do all of the work twice."""
+
+_ROUND_TRIP_SECONDS, _LAUNCH_SECONDS = 300e-6, 10e-6
+"""What the judge's clock may show besides device time: once per measurement for the request and its reply, and once
+per call for its launch. Both are above what was measured, since a candidate must not be accused for them."""
+
+_WALL_SLACK = 1.08
+"""A speedup counts as far as the judge's clock bears it out, times this: the two are measured one after the other, at
+clocks that differ by a few percent."""
+
+_CLOCK_MISMATCH = 1.5
+"""A recorded time that is so many times better than the judge's clock is a forgery, or leaves work out."""
+
+_RECOUNTS = 2
+"""How often instructions are counted again before a timed kernel that was not counted is held against a candidate:
+which kernels a call launches may be a choice that was made by the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,8 @@ class Case:
     """Whether probe shapes are used, besides the workload."""
     instruction_rule: InstructionRule
     regime: Regime
+    counted: list[InstructionReport] = field(default_factory=list)
+    """What the instruction stage saw; timing compares its kernels."""
 
     def small_shapes(self) -> tuple[Shape, ...]:
         """Shapes for the memory checker: the probes, else the workload."""
@@ -223,12 +239,11 @@ def _correctness_reason(evidence: CorrectnessEvidence) -> tuple[str, str]:
 def instructions_stage(case: Case) -> StageResult:
     """Which instructions were executed, and how much of the work they did."""
     report = _count(case)
-    if not report.kernels:  # what computes without a kernel has failed correctness
-        raise InfrastructureError(f"{report.tool} saw no kernel.")
+    case.counted.append(report)
     evidence = instruction_evidence(report, case.program, case.task)
     reason, message = _instruction_reason(evidence, case)
-    if not reason and report.dialect == "ptx" and case.instruction_rule == "work":
-        reason, message = _decoy_reason(case, report.shape)
+    if not reason and case.instruction_rule == "work" and _could_do_without(report, case.task):
+        reason, message = _decoy_reason(case, report)
     unknown = reason == "work_unknown"
     return StageResult(
         stage="instructions",
@@ -239,10 +254,26 @@ def instructions_stage(case: Case) -> StageResult:
     )
 
 
-def _decoy_reason(case: Case, shape: Shape) -> tuple[str, str]:
+def _could_do_without(report: InstructionReport, task: Task) -> bool:
+    """Whether the other instructions are enough for the work, at the most FLOPs that any of their kind can do.
+
+    The simulator's counts do not tell, and a run there costs little.
+    """
+    if report.dialect == "ptx":
+        return True
+    most = sum(
+        sass.most_other_flops_per_thread(opcode, task.architecture) * count
+        for kernel in report.kernels
+        for opcode, count in kernel.threads.items()
+    )
+    return most > _ENOUGH_WITHOUT * task.operator.flops(report.shape)
+
+
+def _decoy_reason(case: Case, report: InstructionReport) -> tuple[str, str]:
     """Run once more with every target instruction subtracting where it added: what stays right did not need them."""
-    with tempfile.TemporaryDirectory(prefix="ptxgym-judge-") as folder:
-        program = ablate(case.program, Path(folder))
+    shape = report.shape
+    with scratch_folder() as folder:
+        program = ablate(case.program, folder, machine_code=report.dialect == "sass")
         if program is None:  # nothing that this edit knows, e.g. on Blackwell
             return "", ""
         inputs = case.draw_inputs(shape)
@@ -258,14 +289,17 @@ def _decoy_reason(case: Case, shape: Shape) -> tuple[str, str]:
 
 
 def _count(case: Case) -> InstructionReport:
-    """Count on the first shape that ``run`` does not refuse."""
+    """Count on every shape that is countable and not refused; the one where least was done by target instructions."""
+    reports = []
     for shape in case.counted_shapes():
         try:
-            return case.device.count_instructions(case.program, case.task, shape, case.draw_inputs(shape))
+            reports.append(case.device.count_instructions(case.program, case.task, shape, case.draw_inputs(shape)))
         except CandidateError as error:
             if error.reason != "refused" or shape is case.task.workload:
                 raise
-    raise InfrastructureError("run refuses every shape that this device can run.")
+    if not reports:
+        raise InfrastructureError("run refuses every shape that this device can run.")
+    return min(reports, key=lambda report: instruction_evidence(report, case.program, case.task).work_fraction)
 
 
 def instruction_evidence(report: InstructionReport, program: Program, task: Task) -> InstructionEvidence:
@@ -335,27 +369,21 @@ def _instruction_reason(evidence: InstructionEvidence, case: Case) -> tuple[str,
 
 def timing_stage(case: Case) -> StageResult:
     """Speedup over the library, and whether the measurement can be believed."""
+    import torch
+
     task, shape = case.task, case.task.workload
-    with case.device.sharing(), full_precision():
-        inputs = case.make_inputs(shape, "normal")
-        reference = task.operator.reference(inputs)
+    with case.device.sharing():
+        drawn = case.make_inputs(shape, "normal")
+    generator = torch.Generator(device=case.device.torch_device)
+    generator.manual_seed(secrets.randbits(63))
 
-    def check(outputs: Tensors, blocks: int) -> bool:
-        rotated = task.operator.rotate(reference, shape, blocks)
-        compared = (
-            compare(
-                outputs[name],
-                rotated[name],
-                task.tolerance,
-                name=name,
-                shape=format_shape(shape),
-                distribution="normal",
-            )
-            for name in outputs
-        )
-        return all(comparison.passed for comparison in compared)
+    def draw() -> Tensors:
+        return task.operator.redraw(drawn, shape, generator)
 
-    report = case.device.time(case.program, task, shape, inputs, check, case.regime)
+    def check(inputs: Tensors, outputs: Tensors) -> bool:
+        return all(comparison.passed for comparison in _compare_outputs(case, shape, "normal", inputs, outputs))
+
+    report = case.device.time(case.program, task, shape, draw, check, case.regime)
     if min(round_.candidate for round_ in report.rounds) <= 0:
         return StageResult(
             stage="timing",
@@ -365,6 +393,8 @@ def timing_stage(case: Case) -> StageResult:
         )
     evidence = timing_evidence(report, case)
     reason, message = _timing_reason(evidence, case.program)
+    if not reason and (other := _other_kernels(report, case)):
+        reason, message = "other_kernels", other
     return StageResult(
         stage="timing",
         status="failed" if reason else "passed",
@@ -374,6 +404,44 @@ def timing_stage(case: Case) -> StageResult:
     )
 
 
+def _other_kernels(report: TimingReport, case: Case) -> str:
+    """Why the timed calls are not like those whose instructions were counted; empty when they are."""
+    if not case.counted or not case.counted[0].kernels:  # that stage was not asked for, or could not tell
+        return ""
+    complaint = _unlike(report, case)
+    for _ in range(_RECOUNTS):
+        if complaint:
+            case.counted.append(_count(case))
+            complaint = _unlike(report, case)
+    return complaint
+
+
+def _unlike(report: TimingReport, case: Case) -> str:
+    counted = [kernel for instructions in case.counted for kernel in instructions.kernels]
+    other = sorted(set(report.candidate_kernels) - {kernel.name for kernel in counted})
+    if other:
+        return f"Timed calls launched a kernel that was not there when instructions were counted: {other[0][:200]}."
+    first = instruction_evidence(case.counted[0], case.program, case.task)
+    if case.instruction_rule != "work" or first.work_fraction < WORK_FRACTION_LIMIT:
+        return ""
+    most: dict[str, tuple[float, int]] = {}  # FLOPs and warps of the counted launch that did most
+    for kernel in counted:
+        flops = _target_flops(kernel, case.counted[0].dialect, case.task.architecture)
+        most[kernel.name] = max(most.get(kernel.name, (0.0, 0)), (flops, kernel.warps))
+    needed = WORK_FRACTION_LIMIT * case.task.operator.flops(case.task.workload)
+    if any(
+        sum(_likely_flops(launch, *most[launch.name]) for launch in call) < needed for call in report.candidate_calls
+    ):
+        return "A timed call launched less of the kernels that had executed the target instructions."
+    return ""
+
+
+def _likely_flops(launch: KernelLaunch, flops: float, warps: int) -> float:
+    """What timed launches of a kernel do if each does what a counted one of as many warps did."""
+    share = min(1.0, launch.warps / warps) if launch.warps and warps else 1.0
+    return launch.count * flops * share
+
+
 def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
     """From rounds to a speedup with its interval."""
     candidate = [round_.candidate for round_ in report.rounds]
@@ -381,14 +449,17 @@ def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
     operator, shape = case.task.operator, case.task.workload
     flops = operator.flops(shape)
     speedup, low, high = median_ratio(library, candidate)
-    median = statistics.median(candidate)
+    supported = _WALL_SLACK * _wall_speedup(report)
+    reference = statistics.median(library)
+    seconds = max(statistics.median(candidate), reference / supported)
     return TimingEvidence(
-        speedup=speedup,
-        speedup_low=low,
-        speedup_high=high,
-        candidate_seconds=median,
-        reference_seconds=statistics.median(library),
-        tflops=flops / median / 1e12,
+        speedup=min(speedup, supported),
+        speedup_low=min(low, supported),
+        speedup_high=min(high, supported),
+        claimed_speedup=speedup,
+        candidate_seconds=seconds,
+        reference_seconds=reference,
+        tflops=flops / seconds / 1e12,
         roofline_seconds=case.device.info.roofline_seconds(case.task.architecture, flops, operator.bytes(shape)),
         sm_clock_mhz=round(statistics.median([r.sm_clock_mhz for r in report.rounds if r.sm_clock_mhz] or [0])),
         regime=report.regime,
@@ -396,22 +467,36 @@ def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
     )
 
 
+def _wall_speedup(report: TimingReport) -> float:
+    """Library over candidate by the judge's clock, the candidate's launches given for free; infinite when unknown."""
+    launch = _LAUNCH_SECONDS + _ROUND_TRIP_SECONDS / report.wall_calls
+    seconds = report.wall_seconds_per_call - launch
+    if not report.reference_wall_seconds_per_call or seconds <= 0:
+        return math.inf
+    return report.reference_wall_seconds_per_call / seconds
+
+
 def _timing_reason(evidence: TimingEvidence, program: Program) -> tuple[str, str]:
     report = evidence.report
     if not report.warmup_correct or any(round_.correct is False for round_ in report.rounds):
         return "wrong_when_timed", "An output of a timed call was wrong: every call gets new inputs."
+    if not report.wall_correct:
+        return (
+            "wrong_when_timed",
+            "Of calls back to back, each with its own buffers, one had a wrong output once the device was idle.",
+        )
     foreign = set(report.candidate_kernels) - {kernel.name for kernel in program.instructions}
     if foreign:
         return (
             "foreign_kernel",
             f"Kernels ran that are not in this source: {', '.join(sorted(foreign))[:300]}.",
         )
-    if evidence.candidate_seconds < _ROOFLINE_SLACK * evidence.roofline_seconds:
+    if statistics.median(round_.candidate for round_ in report.rounds) < _ROOFLINE_SLACK * evidence.roofline_seconds:
         return (
             "below_roofline",
             "The measured time is shorter than this device can do the operator's work in.",
         )
-    if report.wall_seconds_per_call > _SLOPE_SLACK * evidence.candidate_seconds + _SLOPE_OVERHEAD_SECONDS:
+    if evidence.claimed_speedup > _CLOCK_MISMATCH * _wall_speedup(report):
         return (
             "clock_mismatch",
             "Calls take longer by the judge's clock than the device time that was recorded.",

@@ -5,7 +5,7 @@ original's published table go through the same functions. Not promised: that two
 judged on the simulator is right on probe shapes only, and carries no speedup.
 """
 
-from ptxgym.metrics.bootstrap import Interval, correctness_interval, peak_interval
+from ptxgym.metrics.bootstrap import Interval, correctness_interval, difference_interval, peak_interval
 from ptxgym.metrics.curves import THRESHOLDS, Curve, fast_inst_curve, fast_inst_share, fast_p_curve
 from ptxgym.metrics.distributions import (
     OUTCOMES,
@@ -45,6 +45,7 @@ __all__ = [
     "WorkFractions",
     "architecture_of",
     "correctness_interval",
+    "difference_interval",
     "fast_inst_curve",
     "fast_inst_share",
     "fast_p_curve",

@@ -63,6 +63,46 @@ def peak_interval(
     return _interval(len(peaks), level, resamples, lambda drawn: values[drawn].max(1))
 
 
+def difference_interval(
+    turns: Iterable[Turn],
+    base: Iterable[Turn],
+    first: int = BUDGET,
+    rule: Rule | None = None,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """The percentile bootstrap interval of how much larger one turn correctness is than another.
+
+    Formula: draw the trajectories of each task with replacement, on both sides apart; the difference of the shares of
+    successes among the first n turns, over all tasks together; repeat; take the quantiles. Both sides should hold the
+    same tasks. Both ends are NaN when a side has fewer than two trajectories of a task.
+    """
+    generator = np.random.default_rng(_SEED)
+    mine, theirs = (_drawn_shares(side, first, rule, resamples, generator) for side in (turns, base))
+    if mine is None or theirs is None:
+        return Interval(math.nan, math.nan)
+    low, high = np.quantile(mine - theirs, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high))
+
+
+def _drawn_shares(
+    turns: Iterable[Turn], first: int, rule: Rule | None, resamples: int, generator: np.random.Generator
+) -> Estimates | None:
+    """Turn correctness over draws within each task; None where a task has too few trajectories to draw from."""
+    by_task: dict[str, list[tuple[int, int]]] = {}
+    for trajectory in trajectories(turns):
+        row = within(trajectory, first)
+        successes = sum(turn is not None and qualifies(turn, rule) is True for turn in row)
+        by_task.setdefault(trajectory[0].task, []).append((successes, len(row)))
+    if not by_task or min(map(len, by_task.values())) < 2:
+        return None
+    total = np.zeros((resamples, 2))
+    for rows in by_task.values():
+        total += np.array(rows)[generator.integers(0, len(rows), size=(resamples, len(rows)))].sum(1)
+    shares: Estimates = total[:, 0] / total[:, 1]
+    return shares
+
+
 Indices = npt.NDArray[np.int64]
 Estimates = npt.NDArray[np.float64]
 

@@ -16,7 +16,9 @@ from ptxgym import __version__
 from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.metrics import Rate, Rule, Turn, trajectories, usable_rules
 from ptxgym.ptxbench_import import STUDIES
-from ptxgym.report.figures import Figure, figures
+from ptxgym.report.adaptation import AdaptationTable, adaptation_table, arms_of
+from ptxgym.report.figures import Figure, by_task, figures
+from ptxgym.report.png import png_of
 from ptxgym.report.runs import RunFacts, is_imported, read_imported, read_trajectories, run_name, turn_of_record
 from ptxgym.report.svg import HEIGHT, WIDTH, element, text
 from ptxgym.report.tables import (
@@ -55,6 +57,8 @@ class Study:
     untimed: int
     """Correct turns without a speedup."""
     trajectories: tuple[TrajectoryView, ...]
+    adaptation: tuple[AdaptationTable, ...] = ()
+    """Of runs with a model that was adapted or helped in context."""
 
     @property
     def differing(self) -> list[Comparison]:
@@ -84,18 +88,19 @@ def write_report(paths: Sequence[Path], out: Path) -> Written:
         InfrastructureError: The folder cannot be written.
     """
     try:
-        return _write(paths, out)
+        return _write_all(paths, out)
     except OSError as error:
         raise InfrastructureError(f"{error.filename or out} cannot be used: {error.strerror}.") from None
 
 
-def _write(paths: Sequence[Path], out: Path) -> Written:
+def _write_all(paths: Sequence[Path], out: Path) -> Written:
     for folder in (out, out / "figures", out / "trajectories"):
         folder.mkdir(parents=True, exist_ok=True)
     environment = _environment()
     turns: list[Turn] = []
     facts: list[RunFacts] = []
     views: list[TrajectoryView] = []
+    plain: set[str] = set()
     for path in paths:
         own = RunFacts(run_name(path), path)
         if is_imported(path):
@@ -107,14 +112,19 @@ def _write(paths: Sequence[Path], out: Path) -> Written:
                 view = trajectory_view(records, file)
                 _page(environment, "trajectory.html", out / file, view=view)
                 views.append(replace(view, turns=()))
-                turns += [turn_of_record(record, own.budget) for record in records]
+                turns += [turn_of_record(record, own.budget, own.adaptation) for record in records]
+                plain |= set() if own.adaptation else {records[0].run}
             own.trajectories = len(views) - start
             facts.append(own)
     _check(turns)
     studies = _studies(_told_apart(turns), views)
+    if any(fact.adaptation for fact in facts):
+        studies[0] = replace(studies[0], adaptation=_adaptation(_told_apart(turns), plain))
     for study in studies:
         for figure in study.figures:
-            _write_text(out / "figures" / f"{study.slug}-{figure.name}.svg", _figure_file(environment, figure))
+            drawing = _figure_file(environment, figure)
+            _write(out / "figures" / f"{study.slug}-{figure.name}.svg", drawing.encode())
+            _write(out / "figures" / f"{study.slug}-{figure.name}.png", png_of(drawing))
     index = out / "index.html"
     _page(environment, "report.html", index, studies=studies, runs=facts, created=_now(), version=__version__)
     return Written(index, len(turns), len(views), sum(len(study.figures) for study in studies))
@@ -136,7 +146,9 @@ def _told_apart(turns: Sequence[Turn]) -> list[Turn]:
         runs.setdefault((turn.study, turn.series, turn.task), set()).add(turn.run)
     several = {(study, series) for (study, series, _), names in runs.items() if not study and len(names) > 1}
     return [
-        turn.model_copy(update={"condition": turn.run}) if (turn.study, turn.series) in several else turn
+        turn.model_copy(update={"condition": f"{turn.condition} {turn.run}".strip()})
+        if (turn.study, turn.series) in several
+        else turn
         for turn in turns
     ]
 
@@ -144,10 +156,13 @@ def _told_apart(turns: Sequence[Turn]) -> list[Turn]:
 def _studies(turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> list[Study]:
     by_name: dict[str, list[Turn]] = {}
     for turn in turns:
-        safe = {name: visible(getattr(turn, name)) for name in ("model", "condition")}
-        by_name.setdefault(turn.study, []).append(turn.model_copy(update=safe))
+        by_name.setdefault(turn.study, []).append(_safe(turn))
     order = sorted(by_name, key=lambda name: STUDIES.index(name) if name in STUDIES else -1)  # own runs first
     return [_study(name, by_name[name], () if name else views) for name in order]
+
+
+def _safe(turn: Turn) -> Turn:
+    return turn.model_copy(update={name: visible(getattr(turn, name)) for name in ("model", "condition")})
 
 
 def _study(name: str, turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> Study:
@@ -165,6 +180,16 @@ def _study(name: str, turns: Sequence[Turn], views: Sequence[TrajectoryView]) ->
         untimed=sum(bool(turn.correct) and math.isnan(turn.speedup) for turn in turns),
         trajectories=tuple(sorted(views, key=lambda view: (view.task, view.series, view.variant, view.number))),
     )
+
+
+def _adaptation(turns: Sequence[Turn], plain: set[str]) -> tuple[AdaptationTable, ...]:
+    """Adaptation against in-context help, one table per architecture of this project's own runs."""
+    own = [_safe(turn) for turn in turns if not turn.study]
+    arms = arms_of(own, plain, [turn for turn in turns if turn.study])
+    tasks: dict[str, list[str]] = {}
+    for task, of_one in by_task(own).items():
+        tasks.setdefault(of_one[0].architecture, []).append(task)
+    return tuple(adaptation_table(arms, names, "paper", name) for name, names in tasks.items())
 
 
 def _environment() -> Environment:
@@ -189,16 +214,21 @@ def _number(value: float) -> str:
 
 
 def _page(environment: Environment, template: str, path: Path, **values: object) -> None:
-    _write_text(path, environment.get_template(template).render(**values))
+    _write(path, environment.get_template(template).render(**values).encode())
 
 
-def _write_text(path: Path, content: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     draft = path.with_name(f"{path.name}.tmp")
-    draft.write_text(content, encoding="utf-8")
+    draft.write_bytes(content)
     draft.replace(path)
 
 
 _COLUMNS, _HEAD, _LINE = 3, 24, 18
+
+
+def figure_file(figure: Figure) -> str:
+    """A figure as one SVG file, for light and dark, with its styles inside."""
+    return _figure_file(_environment(), figure)
 
 
 def _figure_file(environment: Environment, figure: Figure) -> str:

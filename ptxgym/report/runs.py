@@ -38,6 +38,8 @@ class RunFacts:
     """Turns of a language model whose cost is not known."""
     without_turns: int = 0
     """Trajectories that ended before their first submission; they are in no denominator."""
+    adaptation: str = ""
+    """How its model was adapted, or helped in context; empty for the model as it is."""
 
     def add(self, record: TurnRecord) -> None:
         """Count a turn."""
@@ -52,9 +54,9 @@ class RunFacts:
             self.unpriced += bool(record.model)
 
 
-def turn_of_record(record: TurnRecord, budget: int = BUDGET) -> Turn:
+def turn_of_record(record: TurnRecord, budget: int = BUDGET, adaptation: str = "") -> Turn:
     """What metrics need of a run's turn. A policy without a language model has no count of reasoning tokens."""
-    return make_turn(
+    turn = make_turn(
         record.evaluation,
         run=record.run,
         model=record.model or record.policy,
@@ -65,6 +67,7 @@ def turn_of_record(record: TurnRecord, budget: int = BUDGET) -> Turn:
         ended=record.stop in ("target_speedup", "policy_done"),
         budget=budget,
     )
+    return turn.model_copy(update={"condition": adaptation}) if adaptation else turn
 
 
 def is_imported(path: Path) -> bool:
@@ -108,7 +111,9 @@ def read_trajectories(path: Path, facts: RunFacts) -> Iterator[list[TurnRecord]]
     """
     folder = path if path.is_dir() else path.parent
     if (folder / SETTINGS).exists():
-        facts.budget = read_run(folder).max_turns
+        settings = read_run(folder)
+        facts.budget = settings.max_turns
+        facts.adaptation = str(settings.policy_settings.get("adaptation", ""))
     facts.without_turns = sum(stop.turn == 0 and bool(stop.stop) for stop in read_stops(folder).values())
     open_ones: dict[tuple[str, str, int], dict[int, TurnRecord]] = {}
     closed: set[tuple[str, str, int]] = set()

@@ -30,7 +30,11 @@ def run(
         list[str] | None, typer.Option(help="An instance or a pattern, 'PTXBench-*-H100'; repeatable.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="mini-ptx-agent, replay, oracle, mutate, or your own module:function.")
+        str | None,
+        typer.Option(help="mini-ptx-agent, in-context, replay, oracle, mutate, or your own module:function."),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Another option of the policy; repeatable.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="A table of models.toml, or a name the endpoint knows.")] = None,
     base_url: Annotated[str | None, typer.Option(help="The endpoint; OPENAI_BASE_URL by default.")] = None,
@@ -39,7 +43,12 @@ def run(
     kernels: Annotated[Path | None, typer.Option(help="The folder of kernels of a scripted policy.")] = None,
     variants: Annotated[int, typer.Option(help="Prompt variants per instance.")] = 1,
     prompts: Annotated[Path | None, typer.Option(help="Your own variants: a folder with one .md file each.")] = None,
-    knowledge: Annotated[Path | None, typer.Option(help="A text that stands behind every prompt.")] = None,
+    knowledge: Annotated[
+        str | None,
+        typer.Option(
+            help="none, parameters, templates, contracts or full (the default); or a file with your own text."
+        ),
+    ] = None,
     trajectories: Annotated[int, typer.Option(help="Per instance and variant.")] = 1,
     turns: Annotated[int, typer.Option(help="Submissions per trajectory.")] = 8,
     concurrency: Annotated[int, typer.Option(help="Trajectories at a time.")] = 4,
@@ -118,6 +127,7 @@ def _new(asked: dict[str, Any]) -> tuple[Any, Any]:
 
     name = asked["policy"] or "mini-ptx-agent"
     options = {option: asked[option] for option in _POLICY_OPTIONS if asked[option] is not None}
+    options |= _named(asked["option"])
     policy = build_policy(name, options)
     record = new_run(
         envs=asked["env"] or [],
@@ -126,7 +136,7 @@ def _new(asked: dict[str, Any]) -> tuple[Any, Any]:
         policy_options={option: value for option, value in options.items() if option != "base_url"},
         variants=asked["variants"],
         prompts=asked["prompts"],
-        knowledge=_text(asked["knowledge"]),
+        knowledge=_knowledge(asked["knowledge"] or "full"),
         trajectories=asked["trajectories"],
         max_turns=asked["turns"],
         seed=asked["seed"],
@@ -142,16 +152,28 @@ def _resumed(folder: Path, given: dict[str, Any]) -> tuple[Any, Any]:
     from ptxgym.runs.settings import recorded
 
     record = read_run(folder)
-    for option, value in given.items():
+    named = _named(given.pop("option", None))
+    for option, value in {**given, **named}.items():
         if option in _OF_THIS_PROCESS or value is None:
             continue
         now, then = recorded(record, option, value)
         if now != then:
-            flag = "--" + option.replace("_", "-")
+            flag = f"--option {option}" if option in named else "--" + option.replace("_", "-")
             raise MisuseError(f"The run in {folder} has {flag} {then}, not {now}; a resumed run keeps its settings.")
     options = {k: Path(v) if k in ("models", "kernels") else v for k, v in record.policy_options.items()}
     endpoint = given.get("base_url") or os.environ.get("OPENAI_BASE_URL") or record.policy_settings.get("endpoint")
     return record, build_policy(record.policy, options | ({"base_url": endpoint} if endpoint else {}))
+
+
+def _named(options: list[str] | None) -> dict[str, str]:
+    """``NAME=VALUE`` by name."""
+    named = {}
+    for option in options or []:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise MisuseError(f"--option {option} should be NAME=VALUE.")
+        named[name.replace("-", "_")] = value
+    return named
 
 
 def _conclude(folder: Path, outcome: Any) -> None:
@@ -168,13 +190,18 @@ def _conclude(folder: Path, outcome: Any) -> None:
     err.print(f"ptxgym show {folder} reads it.", style="dim", markup=False)
 
 
-def _text(path: Path | None) -> str:
-    if path is None:
-        return ""
+def _knowledge(level_or_file: str) -> str:
+    """A level of the knowledge pack as it is, else the file's text."""
+    import knowledge
+
+    if level_or_file in knowledge.LEVELS:
+        return level_or_file
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(level_or_file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise MisuseError(f"{path} cannot be read: {error}.") from None
+        raise MisuseError(
+            f"--knowledge takes {', '.join(knowledge.LEVELS)}, or a file; {level_or_file} cannot be read: {error}."
+        ) from None
 
 
 class _Notes(logging.Handler):

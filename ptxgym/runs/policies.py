@@ -105,6 +105,7 @@ class Policy(Protocol):
 
 POLICIES = {
     "mini-ptx-agent": "baselines.mini_ptx_agent:endpoint_policy",
+    "in-context": "baselines.retrieval:in_context_policy",
     "replay": "baselines.scripted:replay",
     "oracle": "baselines.scripted:oracle",
     "mutate": "baselines.scripted:mutate",
@@ -153,7 +154,8 @@ def _find(name: str) -> Callable[..., Policy]:
 
 
 def _flag(option: str) -> str:
-    return "--" + option.replace("_", "-")
+    own = option in ("model", "base_url", "api", "models", "kernels")  # all others go by --option
+    return "--" + option.replace("_", "-") if own else f"--option {option}=…"
 
 
 def _flags(options: Sequence[str] | Mapping[str, Any]) -> str:

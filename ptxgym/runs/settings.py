@@ -47,7 +47,7 @@ def new_run(
     policy_options: Mapping[str, Any],
     variants: int = 1,
     prompts: Path | None = None,
-    knowledge: str = "",
+    knowledge: str = "none",
     trajectories: int = 1,
     max_turns: int = 8,
     seed: int = 0,

@@ -1,45 +1,50 @@
-"""Prompt variants: texts that stand behind a task's prompt."""
+"""Prompt variants: what stands behind a task's statement, by name."""
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from pathlib import Path
+from typing import Any, cast
 
 from ptxgym.errors import MisuseError
 from ptxgym.tasks import Task, get_task
 
 
-def choose_variants(env: str, count: int, prompts: Path | None = None, knowledge: str = "") -> dict[str, str]:
-    """Variant name to the text behind the prompt of an instance.
+def choose_variants(env: str, count: int, prompts: Path | None = None, knowledge: str = "none") -> dict[str, str]:
+    """Variant name to the text behind the statement of an instance.
 
     Args:
         env: The instance.
         count: How many.
-        prompts: A folder with one ``.md`` file per variant; the shipped ones by default.
-        knowledge: Stands before the text of every variant.
+        prompts: A folder with one ``.md`` file per variant; by default those of the knowledge pack: ``base``, then
+            those with a hint.
+        knowledge: A level of the knowledge pack, or a text of your own that stands before every variant's.
 
     Raises:
         MisuseError: There are fewer, or the folder cannot be read.
     """
-    known = _from_folder(prompts) if prompts else _shipped(get_task(env))
-    if not 1 <= count <= len(known):
-        raise MisuseError(f"{env} has {len(known)} prompt variants ({', '.join(known)}); --variants {count} cannot be.")
-    return {name: f"{knowledge}\n{known[name]}".strip() for name in list(known)[:count]}
+    import knowledge as pack
+
+    task = get_task(env)
+    hints = _from_folder(prompts) if prompts else dict.fromkeys(pack.variants(task))
+    if not 1 <= count <= len(hints):
+        raise MisuseError(f"{env} has {len(hints)} prompt variants ({', '.join(hints)}); --variants {count} cannot be.")
+    chosen = list(hints.items())[:count]
+    if knowledge in pack.LEVELS:
+        return {name: _join(_pack(task, knowledge, name if hint is None else "base"), hint) for name, hint in chosen}
+    return {name: _join(knowledge, _pack(task, "none", name) if hint is None else hint) for name, hint in chosen}
 
 
-def _shipped(task: Task) -> dict[str, str]:
-    operator = task.operator.name
-    family = "forward" if "Forward" in operator else "backward" if "Backward" in operator else "gemm"
-    return _tables()[task.architecture.name.lower()][family]
+def _pack(task: Task, level: str, variant: str) -> str:
+    import knowledge as pack
+
+    return "\n".join(part.text for part in pack.knowledge_parts(task, cast("Any", level), variant))
 
 
-@functools.cache
-def _tables() -> dict[str, dict[str, dict[str, str]]]:
-    return tomllib.loads(Path(__file__).with_name("variants.toml").read_text(encoding="utf-8"))
+def _join(*texts: str | None) -> str:
+    return "\n".join(text.strip() for text in texts if text and text.strip())
 
 
-def _from_folder(folder: Path) -> dict[str, str]:
+def _from_folder(folder: Path) -> dict[str, str | None]:
     try:
         return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
     except (OSError, UnicodeDecodeError) as error:

@@ -184,6 +184,14 @@ class AttentionBackward(_Attention):
         forward = self._forward(inputs)
         return {**inputs, "O": forward["O"].to(torch.bfloat16), "LSE": forward["LSE"].to(torch.float32)}
 
+    def redraw(self, inputs: Tensors, shape: Shape, generator: torch.Generator) -> Tensors:
+        """A new dO, on which all outputs depend, and the others rotated: their O and LSE would take a forward pass."""
+        import torch
+
+        blocks = self.independent_axis(shape)["Q"]
+        shift = int(torch.randint(blocks, (), generator=generator, device=generator.device))
+        return {**self.rotate(inputs, shape, shift), "dO": draw(self.dimensions(shape)["dO"], "normal", generator)}
+
     def reference(self, inputs: Tensors) -> Tensors:
         """DQ, dK and dV, by the formulas in the module's docstring."""
         import torch

@@ -125,6 +125,29 @@ class Operator(ABC):
             for name, tensor in tensors.items()
         }
 
+    def redraw(self, inputs: Tensors, shape: Shape, generator: torch.Generator) -> Tensors:
+        """Other normal inputs, drawn in about a millisecond, so that every timed call has its own.
+
+        Args:
+            inputs: A set of :meth:`make_inputs`, for operators with inputs that take long to make.
+            shape: Its shape.
+            generator: Its device.
+        """
+        return self.make_inputs(shape, "normal", generator)
+
+    def blocks(self, tensors: Tensors, shape: Shape, chosen: torch.Tensor) -> Tensors:
+        """The same problem with some of the blocks of :meth:`independent_axis` alone: inputs and outputs agree.
+
+        Args:
+            tensors: Inputs or outputs, by name.
+            shape: Their shape.
+            chosen: Numbers of blocks, as integers on the tensors' device.
+        """
+        axes = self.independent_axis(shape)
+        return {
+            name: _blocks(tensor, axes[name], chosen) if name in axes else tensor for name, tensor in tensors.items()
+        }
+
     def signature(self) -> str:
         """The C declaration of ``run``."""
         parameters = [p.declaration() for p in self.parameters]
@@ -152,6 +175,14 @@ def upcast(tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
     return tensor.to(torch.float32 if tensor.is_cuda else torch.float64)
+
+
+def _blocks(tensor: torch.Tensor, blocks: int, chosen: torch.Tensor) -> torch.Tensor:
+    """Leading blocks that may span two axes, e.g. batch and head; the number of axes stays."""
+    size = tuple(tensor.shape)
+    if size[0] % blocks == 0:
+        return tensor.reshape(blocks, size[0] // blocks, *size[1:])[chosen].flatten(0, 1)
+    return tensor.reshape(blocks, size[0] * size[1] // blocks, *size[2:])[chosen]
 
 
 def _product(size: tuple[int, ...]) -> int:

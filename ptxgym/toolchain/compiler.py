@@ -73,11 +73,12 @@ def nvcc_command(toolkit: Toolkit, task: Task) -> list[str]:
     """The nvcc call, run in the folder that holds ``kernel.cu``.
 
     ``-cudart none`` with the library by its full name links against wheels too, which lack the development link.
+    Nothing is compressed, so that :mod:`~ptxgym.toolchain.ablation` finds the machine code in the library.
     Unresolved symbols are warnings because ``libcuda.so.1`` is not on every machine that compiles.
     """
     target = task.architecture.target
     return [
-        *(str(toolkit.nvcc), "-shared", "-O3", "-std=c++17", "-lineinfo"),
+        *(str(toolkit.nvcc), "-shared", "-O3", "-std=c++17", "-lineinfo", "-no-compress"),
         *("-gencode", f"arch=compute_{target},code=sm_{target}"),
         *("-ccbin", str(toolkit.host_compiler), "-Xcompiler", "-fPIC"),
         *([f"-I{header_folder()}"] if header_folder() else []),

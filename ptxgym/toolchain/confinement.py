@@ -143,8 +143,7 @@ _FORBIDDEN = {
     "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
 }  # fmt: skip
-"""All of it leaves CUDA, CUPTI, Nsight Compute and compute-sanitizer working in a confined process (seen on an H200 with
-driver 580)."""
+"""CUDA, CUPTI, Nsight Compute and compute-sanitizer work without all of it (seen on an H200 with driver 580)."""
 
 _CLONE, _CLONE3, _KILL, _TGKILL, _PRLIMIT = 56, 435, 62, 234, 302
 _CLONE_THREAD = 0x10000

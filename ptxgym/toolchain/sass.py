@@ -64,6 +64,18 @@ def flops_per_thread(opcode: str, architecture: Architecture) -> float | None:
     return 2 * 64 * int(match[1]) * int(match[2]) / (32 * _WARPS_PER_WGMMA) if match else 0.0
 
 
+def most_other_flops_per_thread(opcode: str, architecture: Architecture) -> float:
+    """FLOPs per thread that one execution of an instruction can do at most, without the dense bf16 tensor ones.
+
+    Generous, since it tells what could have been done without those: a packed multiply-add does four, a warp's
+    ``mma.sync`` 16·8·64·2 over 32 threads, and other forms of ``wgmma`` 64·256·64·2 over 128.
+    """
+    if flops_per_thread(opcode, architecture):
+        return 0.0
+    name = family(opcode, architecture)
+    return {"tensor": 16384.0, "legacy_tensor": 512.0}.get(name or "", 4.0)
+
+
 def disassemble(cubin: Path, nvdisasm: Path) -> tuple[KernelInstructions, ...]:
     """Count the instructions of every function in a cubin.
 

@@ -22,15 +22,20 @@ its process gives up files outside its folder (Landlock), children, other progra
 (seccomp), modes, queues, shared segments and datagrams, and all but 64 MiB per file, 4,096 descriptors and 16 GiB of
 private memory; where memory runs out, it is the first to be ended. *The judge's patience*: compilation, loading and
 running are bounded in time, output and memory. *The honest*: a verdict rests on what a kernel did, never on words in
-its source; those are `info["flags"]`.
+its source; those are `info["flags"]`. *The speedup*: kernel times come from the candidate's process, so they count
+only as far as the judge's own clock bears them out, over calls whose outputs were all seen to be there; the kernels
+that are timed must be those whose instructions were counted, in a call that is drawn in secret; a kernel that could
+do without its tensor instructions is run with them subtracting.
 
-**Not defended.** On a GPU, decoys: whether an output needs its tensor instructions is found out on the simulator
-alone, by having them subtract. What the last table and the expected failures of `tests/adversarial` name: above all,
-a speedup rests on kernel times that the candidate's process reports, and on inputs that are rotated but not new. A
-fault in Linux, in the driver or in the GPU's firmware. Many threads and many files at once: set a pids limit and a
-disk quota. Side channels: a candidate can find out which tool
-watches it. Somebody who may write the judge's cache or its records. On machines without Landlock or seccomp (`ptxgym
-doctor` tells) nothing under *other processes and files*; every evaluation names what was in force.
+**Not defended.** A few percent of speed: the judge's clock gives a candidate 8 % and its launches for free. A kernel
+that takes another path inside when a profiler looks on, at the same name and size of launch. A decoy that leaves its
+output wrong when it sees that its tensor instructions subtract. The products of an attention's Q and K in the
+backward pass, which stay the same between timed calls, where everything else is new. A fault in Linux, in the driver
+or in the GPU's firmware. Many threads and many files at once: set a pids limit and a disk quota. Side channels: a
+candidate can find out which tool watches it. Somebody who may write the judge's cache or its records. On the
+simulator, a verdict that a kernel makes *unknown* by using what the simulator lacks; it earns nothing. On machines
+without Landlock or seccomp (`ptxgym doctor` tells) nothing under *other processes and files*; every evaluation names
+what was in force.
 
 **Run it in** a container or virtual machine of its own, as a user without privileges, with memory, pids and disk
 limits, no network, and a GPU that nothing else uses. Do not train in it.
@@ -52,15 +57,21 @@ def page() -> str:
             "",
             *_table(attack for attack in attacks if attack.caught),
             "",
-            "## Not caught yet",
-            "",
-            f"{len(missed)} attacks are known and still pass. The table has the evidence that must stop them; a test",
-            "fails once it does.",
-            "",
-            *_table(missed),
-            "",
+            *(_not_caught(missed) if missed else []),
         ]
     )
+
+
+def _not_caught(missed: list[Attack]) -> list[str]:
+    return [
+        "## Not caught yet",
+        "",
+        f"{len(missed)} attacks are known and still pass. The table has the evidence that must stop them; a test",
+        "fails once it does.",
+        "",
+        *_table(missed),
+        "",
+    ]
 
 
 def _table(attacks: Iterable[Attack]) -> list[str]:

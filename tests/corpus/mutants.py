@@ -269,6 +269,8 @@ mutant(
 at = "void tma_reduce"
 mutant("tma_reduce", "no proxy fence", FENCE, "", "missing-proxy-fence", within=at)
 mutant("tma_reduce", "no barrier", f"{FENCE}\n    {SYNC}", FENCE, "shared-race", within=at)
+mutant("tma_reduce", "begins outside", "tile, 0, 0);", "tile, 0, -1);", "tensor-coordinate", within=at)
+mutant("tma_reduce", "begins between", "tile, 0, 0);", "tile, 1, 0);", "tensor-coordinate", within=at)
 mutant(
     "tma_reduce",
     "maximum of floats",

@@ -1,8 +1,11 @@
 """The judge's side of a candidate's process, with real libraries in real processes. No GPU: ``start`` is not asked."""
 
 import os
+import select
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 
 from ptxgym.devices.process import CandidateProcess
 from ptxgym.errors import CandidateError, InfrastructureError
-from ptxgym.toolchain import Program
+from ptxgym.toolchain import Program, scratch
 
 _COMPILER = shutil.which("gcc") or shutil.which("cc")
 
@@ -72,6 +75,48 @@ def test_a_constructor_that_hangs_is_ended_in_time(program):
     assert caught.value.reason == "timeout"
     assert time.monotonic() - start < 5
     assert process._process.poll() is not None
+
+
+@pytest.mark.parametrize("notices", [True, False], ids=["the-process-notices", "the-next-judge-ends-it"])
+def test_nothing_of_a_candidate_outlives_a_judge_that_is_killed(program, monkeypatch, notices):
+    own = tempfile.mkdtemp()
+    hang = "__attribute__((constructor)) void hang(void) { for (;;) pause(); }"
+    candidate = program(f"#include <unistd.h>\n{hang} int run(void) {{ return 0; }}")
+    judge = f"""if True:
+        import tempfile
+        from ptxgym.devices.process import CandidateProcess
+        from ptxgym.toolchain import Program
+        tempfile.tempdir = {own!r}
+        process = CandidateProcess(Program.model_validate_json({candidate.model_dump_json()!r}))
+        print(process._process.pid, flush=True)
+        process.load(timeout=60)
+    """
+    with subprocess.Popen([sys.executable, "-c", judge], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        watched = os.pidfd_open(pid)
+        if not notices:
+            os.kill(pid, signal.SIGSTOP)
+        process.kill()
+    if not notices:
+        monkeypatch.setattr(tempfile, "tempdir", own)
+        monkeypatch.setattr(scratch, "_SETTLED_SECONDS", 0)
+        assert scratch.sweep() == 1
+        assert os.listdir(own) == []
+    assert select.select([watched], [], [], 20)[0], "the candidate's process goes on"
+    os.close(watched)
+    shutil.rmtree(own)
+
+
+def test_folders_that_are_held_are_not_swept(monkeypatch):
+    own = tempfile.mkdtemp()
+    monkeypatch.setattr(tempfile, "tempdir", own)
+    monkeypatch.setattr(scratch, "_SETTLED_SECONDS", 0)
+    with scratch.scratch_folder() as folder:
+        assert scratch.sweep() == 0
+        assert folder.exists()
+    assert os.listdir(own) == []
+    os.rmdir(own)
 
 
 def test_a_missing_symbol_is_the_candidates(program):

@@ -10,8 +10,10 @@ import torch
 from ptxgym.devices import (
     Device,
     DeviceInfo,
+    InputDraw,
     InstructionReport,
     KernelExecution,
+    KernelLaunch,
     MemoryReport,
     OutputCheck,
     Regime,
@@ -56,6 +58,8 @@ class ScriptedDevice(Device):
         self.kernel = KERNEL
         self.candidate_seconds, self.library_seconds = 0.8e-3, 0.76e-3
         self.wall_seconds = 0.8e-3
+        self.wall_correct = True
+        self.launches: tuple[KernelLaunch, ...] = (KernelLaunch(name=KERNEL, warps=528),)
         self.fault: Exception | None = None
         self.calls: list[str] = []
         self.shared = False
@@ -84,19 +88,19 @@ class ScriptedDevice(Device):
 
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
         self._called("instructions")
-        kernel = KernelExecution(name=self.kernel, threads=self.threads)
+        kernel = KernelExecution(name=self.kernel, warps=528, threads=self.threads)
         return InstructionReport(tool="counter", dialect="sass", shape=dict(shape), kernels=(kernel,))
 
     def time(
-        self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime
+        self, program: Program, task: Task, shape: Shape, draw: InputDraw, check: OutputCheck, regime: Regime
     ) -> TimingReport:
         self._called("timing")
         rounds = []
         for number in range(50):
             correct = None
             if number % 25 == 7:
-                rotated = task.operator.rotate(inputs, shape, number)
-                correct = check(self.answer(rotated), number)
+                inputs = draw()
+                correct = check(inputs, self.answer(inputs))
             rounds.append(
                 TimedRound(
                     candidate=self.candidate_seconds * (1 + 0.001 * (number % 5)),
@@ -114,8 +118,12 @@ class ScriptedDevice(Device):
             reference="cuBLAS",
             reference_version="0",
             reference_kernels=("nvjet",),
-            candidate_kernels=(self.kernel,),
+            candidate_kernels=tuple(launch.name for launch in self.launches),
+            candidate_calls=(self.launches,),
             wall_seconds_per_call=self.wall_seconds,
+            wall_calls=8,
+            wall_correct=self.wall_correct,
+            reference_wall_seconds_per_call=self.library_seconds,
             throttle_reasons=(),
             power_limit_watts=700,
             temperature_celsius=50,

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from ptxgym.devices import InstructionReport, KernelLaunch
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, feedback
 from ptxgym.tasks import Task, get_task
@@ -178,6 +179,13 @@ def test_fp8_tensor_instructions_do_no_bf16_work(device):
     assert evaluation.work_fraction == 0
 
 
+def test_a_candidate_that_launches_nothing_while_it_is_counted_has_executed_nothing(device):
+    device.count_instructions = lambda program, task, shape, inputs: InstructionReport(
+        tool="counter", dialect="sass", shape=dict(shape), kernels=()
+    )
+    assert judge(device).stage("instructions").reason == "not_executed"
+
+
 def test_a_kernel_that_is_not_in_the_source_is_found(device):
     device.kernel = "nvjet_sm90_tst_256x128"
     assert judge(device).stage("instructions").reason == "foreign_kernel"
@@ -210,6 +218,60 @@ def test_a_time_below_the_roofline_is_implausible(device):
 def test_a_forged_clock_is_implausible(device):
     device.wall_seconds = 5e-3
     assert judge(device).stage("timing").reason == "clock_mismatch"
+
+
+def test_a_speedup_counts_as_far_as_the_judges_clock_bears_it_out(device):
+    device.wall_seconds = 1.1e-3
+    evaluation = judge(device)
+    timing = evaluation.stage("timing").evidence
+    assert evaluation.status == "passed", "host code may be slow"
+    assert timing.claimed_speedup == pytest.approx(0.95, rel=0.01)
+    launch = 10e-6 + 300e-6 / 8
+    assert evaluation.speedup == pytest.approx(1.08 * 0.76e-3 / (1.1e-3 - launch))
+    assert timing.speedup_low <= timing.speedup_high == evaluation.speedup
+    assert "clock" in feedback(evaluation)
+
+
+def test_a_call_back_to_back_whose_output_is_not_there_is_found(device):
+    device.wall_correct = False
+    assert judge(device).stage("timing").reason == "wrong_when_timed"
+
+
+@pytest.mark.parametrize(
+    "launches",
+    [
+        (KernelLaunch(name="_Z5otherv", warps=528),),
+        (KernelLaunch(name=KERNEL, warps=528), KernelLaunch(name="_Z5otherv", warps=4)),
+        (KernelLaunch(name=KERNEL, warps=4),),
+        (),
+    ],
+    ids=["another", "one-more", "a-smaller-one", "none"],
+)
+def test_timed_kernels_that_are_not_those_that_were_counted_are_found(device, launches):
+    source = SOURCE.replace("extern", 'extern "C" __global__ void _Z5otherv() {}\nextern', 1)
+    device.launches = launches
+    evaluation = judge(device, source=source)
+    assert (evaluation.status, evaluation.stage("timing").reason) == ("implausible", "other_kernels")
+    assert device.calls.count("instructions") == 3, "counted again before it is accused"
+
+
+def test_a_kernel_that_was_chosen_by_the_clock_is_seen_when_counted_again(device):
+    source = SOURCE.replace("extern", 'extern "C" __global__ void _Z5otherv() {}\nextern', 1)
+    device.launches = (KernelLaunch(name="_Z5otherv", warps=528),)
+    count = device.count_instructions
+
+    def counted(*arguments):
+        device.kernel = "_Z5otherv" if "timing" in device.calls else KERNEL
+        return count(*arguments)
+
+    device.count_instructions = counted
+    assert judge(device, source=source).status == "passed"
+
+
+def test_a_larger_grid_and_a_timer_without_grids_are_nothing_to_accuse(device):
+    for warps in (0, 1056):
+        device.launches = (KernelLaunch(name=KERNEL, warps=warps),)
+        assert judge(device).status == "passed"
 
 
 def test_a_call_that_launches_nothing_is_no_record(device):

@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import gymnasium as gym
 import pytest
 
+from ptxgym.bench_kernels import examples, task_of
 from ptxgym.evaluation import EvaluationOptions, Evaluator, feedback
-from ptxgym.tasks import TASKS, get_task
+from ptxgym.tasks import DISTRIBUTIONS, TASKS, format_shape, get_task
 
-from ..conftest import BAD_INPUT, EXAMPLES, expected_status
+from ..conftest import BAD_INPUT, expected_status
 
 pytestmark = pytest.mark.gpu
 
@@ -30,7 +31,7 @@ def test_the_example_passes_all_stages_with_all_of_its_work_by_target_instructio
     assert timing.roofline_seconds < timing.candidate_seconds
     assert timing.report.reference_kernels[0].startswith("nvjet")
     assert len(timing.report.rounds) == 50
-    assert sum(round_.correct is not None for round_ in timing.report.rounds) <= 4
+    assert sum(round_.correct is not None for round_ in timing.report.rounds) <= 20
     assert set(evaluation.stage("correctness").evidence.confinement) == {"limits", "files", "syscalls"}
 
 
@@ -58,15 +59,33 @@ def test_bad_input_costs_one_process_and_the_next_step_is_right(path, kernel):
     assert info["status"] == "passed", info["error_detail"]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in sorted(EXAMPLES.glob("*.cu")) if p.stem.startswith("mha")], ids=lambda path: path.stem
-)
-def test_attention_examples_pass(path):
-    name = "".join(part.capitalize() if part != "mha" else "MHA" for part in path.stem.split("_"))
-    evaluation = Evaluator(get_task(f"PTXBench-{name}-H100"), EvaluationOptions(device="cuda")).evaluate(
-        path.read_text()
-    )
+@pytest.mark.parametrize("name", [name for name in examples() if name != "gemm"])
+def test_attention_examples_pass(name, kernel):
+    evaluation = Evaluator(task_of(name), EvaluationOptions(device="cuda")).evaluate(kernel(name))
     assert evaluation.status == "passed", feedback(evaluation)
+    assert evaluation.work_fraction >= 0.99
+
+
+@pytest.mark.parametrize("name", list(examples()))
+def test_examples_are_right_with_three_seeds_and_both_distributions(name, kernel):
+    task = task_of(name)
+    evaluator = Evaluator(task, EvaluationOptions(device="cuda", cache=False, stages=("correctness",)))
+    for _ in range(3):  # each evaluation draws seeds of its own
+        evaluation = evaluator.evaluate(kernel(name))
+        assert evaluation.status == "passed", feedback(evaluation)
+        compared = evaluation.stage("correctness").evidence.comparisons
+        assert {(one.distribution, one.shape) for one in compared} == {
+            (distribution, format_shape(shape)) for distribution in DISTRIBUTIONS for shape in task.shapes()
+        }
+
+
+def test_ten_runs_in_a_row_pass(kernel):
+    """A result that is sometimes wrong is a race. This kernel draws its work from a counter that launches share."""
+    options = EvaluationOptions(device="cuda", cache=False, stages=("correctness", "timing"))
+    evaluator = Evaluator(task_of("mha_forward_causal"), options)
+    for run in range(10):
+        evaluation = evaluator.evaluate(kernel("mha_forward_causal"))
+        assert evaluation.status == "passed", f"run {run}: {feedback(evaluation)}"
 
 
 @pytest.mark.parametrize("task_id", [task for task in TASKS if "H100" in task])
@@ -75,7 +94,6 @@ def test_the_vendors_library_passes_the_judge_of_every_task(task_id):
     import torch
 
     from ptxgym.evaluation.comparison import compare, full_precision
-    from ptxgym.tasks import DISTRIBUTIONS
 
     task = get_task(task_id)
     for distribution in DISTRIBUTIONS:

@@ -10,12 +10,12 @@ import numpy as np
 from tests.knowledge.cases import Array, Bench, Outcome, case, numbers
 
 # Innermost first: the tensor's sizes, the box (32 floats) and the coordinates of rank 0's copy. Rank 1's box lies
-# four elements further along the innermost axis; some of both lies outside of the tensor.
+# behind it along the innermost axis (SHIFT); some of both lies outside of the tensor.
 SHAPES: dict[int, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
-    1: ((60,), (32,), (29,)),
-    2: ((12, 9), (8, 4), (0, 7)),
-    3: ((12, 5, 4), (4, 4, 2), (4, -1, 1)),
-    4: ((12, 5, 4, 3), (4, 2, 2, 2), (-2, 1, 2, 2)),
+    1: ((116,), (32,), (56,)),
+    2: ((20, 9), (8, 4), (4, 7)),
+    3: ((12, 5, 4), (4, 4, 2), (4, 2, 3)),
+    4: ((12, 5, 4, 3), (4, 2, 2, 2), (4, 1, 3, 2)),
     5: ((8, 3, 4, 3, 2), (4, 2, 2, 2, 1), (0, 2, 1, 1, 1)),
 }
 
@@ -52,10 +52,8 @@ def _tma(b: Bench, rank: int) -> Outcome:
     )
     b.launch(2, 32, maps, *(*corner, 0, 0, 0, 0)[:5], cluster=(2, 1, 1))
 
-    corners = [corner, (corner[0] + 4, *corner[1:])]
+    corners = [corner, (corner[0] + box[0], *corner[1:])]
     boxes = [box_of(source, c, box) for c in corners]
-    # Where both CTAs' boxes overlap they bring the same element of the source, or, of a shared one, whichever comes
-    # last; the simulator runs copies in the order of their issue, rank 0 first.
     for rank_, c in enumerate(corners):
         put(expected["stored"], c, boxes[rank_])
         put(expected["hinted"], c, boxes[rank_])

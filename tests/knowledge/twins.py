@@ -87,6 +87,7 @@ _hopper("multicast", "20", "&full, 3, 0", "&full, 7, 0", "multicast-mask")
 _hopper("attention", "21", "load(s.q, &map_q,", "load(s.q, reinterpret_cast<const CUtensorMap*>(LSE),",
         "not-a-tensor-map")  # fmt: skip
 _hopper("gemm", "23", "&s.full[ring.stage], k * BK, row)", "&s.full[ring.stage], row, k * BK)", "")
+_hopper("gemm", "23", "&s.full[ring.stage], k * BK, row)", "&s.full[ring.stage], k * BK + 4, row)", "tensor-coordinate")
 _hopper("gemm", "25", "bulk_wait_group_read<0>();", "", "bulk-not-waited")
 _hopper("gemm", "25", "bulk_commit_group();", "", "bulk-not-waited")
 _hopper("gemm", "28", "barrier_sync<2, 128>() :", "barrier_sync<2, 256>() :", "deadlock")

@@ -2,6 +2,7 @@
 
 import math
 import re
+import struct
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -12,6 +13,7 @@ from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.metrics import Turn
 from ptxgym.report.commands import import_ptxbench, report
 from ptxgym.report.page import write_report
+from ptxgym.report.png import png_of
 from ptxgym.report.runs import RunFacts, read_imported, read_trajectories, turn_of_record, write_imported
 from ptxgym.runs.records import StopRecord, Usage
 
@@ -73,7 +75,7 @@ def test_pages_ask_the_network_for_nothing_and_run_nothing(written):
 
 def test_figures_are_files_that_parse(written):
     _, result, out = written
-    files = sorted((out / "figures").iterdir())
+    files = sorted((out / "figures").glob("*.svg"))
     assert len(files) == result.figures
     assert {re.sub("^runs-of-this-project-", "", file.stem) for file in files} >= {
         "fastinst_p_work",
@@ -88,6 +90,30 @@ def test_figures_are_files_that_parse(written):
         root = ElementTree.parse(file).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert len(root.findall("{http://www.w3.org/2000/svg}svg")) >= 1
+
+
+def test_every_figure_is_there_as_pixels_too(written):
+    _, result, out = written
+    files = sorted((out / "figures").glob("*.png"))
+    assert len(files) == result.figures
+    for file in files:
+        drawn = ElementTree.parse(file.with_suffix(".svg")).getroot()
+        kind, width, height = struct.unpack(">12x4sII", file.read_bytes()[:24])
+        assert kind == b"IHDR"
+        assert width == 2 * float(drawn.get("width"))
+        assert height == pytest.approx(2 * float(drawn.get("height")), abs=1)
+
+
+def test_pixels_have_the_colours_that_the_light_page_has():
+    styles = (
+        "<style>:root { --ink: #c02030; } @media (prefers-color-scheme: dark) { :root { --ink: #ffffff; } } %s</style>"
+    )
+    square = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4">%s<rect width="4" height="4" class="a"/></svg>'
+    )
+    by_variable = png_of(square % (styles % ".a { fill: var(--ink); }"))
+    assert by_variable == png_of(square % "<style>.a { fill: #c02030; }</style>")
+    assert by_variable != png_of(square % "<style>.a { fill: #ffffff; }</style>")
 
 
 def test_published_values_stand_beside(written):
@@ -137,7 +163,7 @@ def test_hostile_text_is_shown_and_nowhere_obeyed(tmp_path):
         assert "\x1b" not in shown.text
         assert "\u202e" not in shown.text
     assert "-</pre></details><script>" in Page(page).text
-    for file in (tmp_path / "out" / "figures").iterdir():
+    for file in (tmp_path / "out" / "figures").glob("*.svg"):
         names = {element.tag.rpartition("}")[2] for element in ElementTree.parse(file).iter()}
         assert not {"script", "img", "foreignObject"} & names
 

@@ -33,7 +33,7 @@ def test_run_and_show(tmp_path, kernels):
     run = tmp_path / "run"
     result = replay(run, kernels, "--trajectories", 2)
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
-    assert f"{ID} plain 0 turn 1: compile_error" in result.stderr
+    assert f"{ID} base 0 turn 1: compile_error" in result.stderr
     assert "2/2 trajectories" in result.stderr
 
     listed = ptxgym("show", run)
@@ -139,6 +139,7 @@ def test_a_full_disk_is_a_sentence_and_the_run_goes_on_when_there_is_room(tmp_pa
     run = tmp_path / "run"
     with serve(lambda request: Reply("nothing " * 500)) as endpoint:
         common = ("--env", ID, "--model", "x", "--base-url", endpoint.base_url, "--device", "none", "--turns", 5)
+        common += ("--knowledge", "none")
         words = shlex.join(command("run", *common, "--out", run))
         small = ["bash", "-c", f"ulimit -f 16; exec {words}"]  # a file of more than 16 KiB cannot be written
         result = subprocess.run(small, capture_output=True, text=True, env=surroundings(), timeout=60, check=False)
@@ -189,5 +190,10 @@ def test_what_a_run_was_asked_for_is_on_record(tmp_path, kernels):
 
 def test_every_named_policy_can_be_found(kernels):
     for name in POLICIES:
-        options = {"replay": {"kernels": kernels}, "mini-ptx-agent": {"model": "x", "base_url": "http://localhost:1"}}
+        endpoint = {"model": "x", "base_url": "http://localhost:1"}
+        options = {
+            "replay": {"kernels": kernels},
+            "mini-ptx-agent": endpoint,
+            "in-context": {**endpoint, "shown": "guidance"},
+        }
         assert build_policy(name, options.get(name, {})).settings

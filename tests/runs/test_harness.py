@@ -46,10 +46,17 @@ def test_every_trajectory_of_every_variant_and_instance_is_played_once(tmp_path)
 def test_the_variants_text_is_in_the_prompt_and_its_name_in_the_record(tmp_path):
     _, turns = play(tmp_path, scripted([REFUSED]), variants=3, max_turns=1)
     prompts = {turn.variant: turn.messages[1].content for turn in turns}
-    assert set(prompts) == {"plain", "cluster-multicast", "warp-specialization"}
-    assert "multicast" in prompts["cluster-multicast"]
+    assert set(prompts) == {"base", "multicast", "overlap"}
+    assert "multicast" in prompts["multicast"]
     assert len(set(prompts.values())) == 3
-    assert prompts["plain"] in prompts["cluster-multicast"]
+    assert prompts["base"] in prompts["multicast"]
+
+
+def test_a_level_of_knowledge_is_in_every_prompt():
+    without, with_all = (settings(variants=3, knowledge=level).variants[ID] for level in ("none", "full"))
+    assert without["base"] == ""
+    assert all("wgmma.mma_async" in text for text in with_all.values())
+    assert all(with_all[name].endswith(without[name]) for name in without)
 
 
 def test_records_tell_everything_of_a_turn(tmp_path):

@@ -64,6 +64,32 @@ def test_rotating_inputs_rotates_outputs(task: Task):
 
 
 @TASK_PARAMS
+def test_some_blocks_of_the_inputs_give_those_of_the_outputs(task: Task):
+    for shape in task.probes:
+        inputs = task.operator.make_inputs(shape, "normal", _generator(1))
+        chosen = torch.tensor([min(task.operator.independent_axis(shape).values()) - 1, 0])
+        direct = task.operator.reference(task.operator.blocks(inputs, shape, chosen))
+        known = task.operator.blocks(task.operator.reference(inputs), shape, chosen)
+        for name in known:
+            torch.testing.assert_close(direct[name], known[name])
+
+
+@TASK_PARAMS
+def test_inputs_that_are_drawn_again_are_as_good_and_change_every_output(task: Task):
+    shape = task.probes[0]
+    first = task.operator.make_inputs(shape, "normal", _generator(1))
+    again = task.operator.redraw(first, shape, _generator(2))
+    assert {name: t.shape for name, t in again.items()} == {name: t.shape for name, t in first.items()}
+    before, after = task.operator.reference(first), task.operator.reference(again)
+    for name in set(after) - {"LSE"}:
+        kept = torch.isclose(before[name], after[name]).all(-1)
+        assert kept.float().mean() < 0.01, "under a causal mask the first row of dQ is always zero"
+    if "LSE" in again:  # it belongs to the other inputs
+        forward = task.operator._forward(again)
+        torch.testing.assert_close(forward["LSE"].float(), again["LSE"])
+
+
+@TASK_PARAMS
 def test_answers_that_know_nothing_fail(task: Task):
     shape = task.probes[0]
     for distribution in DISTRIBUTIONS:

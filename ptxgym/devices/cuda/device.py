@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
-import shutil
+import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -21,7 +20,9 @@ from ptxgym.devices.cuda.telemetry import Telemetry
 from ptxgym.devices.device import (
     Device,
     DeviceInfo,
+    InputDraw,
     InstructionReport,
+    KernelExecution,
     MemoryReport,
     OutputCheck,
     Regime,
@@ -30,6 +31,10 @@ from ptxgym.devices.device import (
 from ptxgym.errors import CandidateError, MissingToolError
 from ptxgym.tasks import Shape, Task, Tensors
 from ptxgym.toolchain import Program
+from ptxgym.toolchain.scratch import scratch_folder
+
+_MOST_CALLS_BEFORE = 3
+"""Instructions are counted in a call that comes after one to three others; how many is drawn in secret."""
 
 _TOOL_SECONDS = 15.0
 """For one call under a tool, where honest kernels take one or two seconds."""
@@ -111,17 +116,27 @@ class CudaDevice(Device):
         return report
 
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
-        """Nsight Compute's predicate-true thread counts per SASS instruction.
+        """Nsight Compute's predicate-true thread counts per SASS instruction, of one call after a few others.
 
-        The candidate has buffers of its own: the tool saves and restores them between its passes.
+        The candidate has buffers of its own: the tool saves and restores them between its passes. A process that
+        keeps the tool from looking on at the chosen call is counted from its start, where it cannot.
         """
+        kernels = self._count(program, task, shape, inputs, before=1 + secrets.randbelow(_MOST_CALLS_BEFORE))
+        if not kernels:
+            kernels = self._count(program, task, shape, inputs, before=0)
+        return InstructionReport(tool="Nsight Compute", dialect="sass", shape=dict(shape), kernels=kernels)
+
+    def _count(
+        self, program: Program, task: Task, shape: Shape, inputs: Tensors, before: int
+    ) -> tuple[KernelExecution, ...]:
+        """The kernels of a call after so many others."""
         with _log_file() as log:
             with (
                 self._lock.shared(),
                 self._open(
                     program,
                     task,
-                    wrapper=nsight_command(log),
+                    wrapper=nsight_command(log, from_start=not before),
                     readable=nsight_files(),
                     private=True,
                     run_seconds=_TOOL_SECONDS,
@@ -129,16 +144,17 @@ class CudaDevice(Device):
                 self._lock.counting(),
             ):
                 session.bind(shape)
-                session.run(inputs)
+                for _ in range(before):
+                    session.run(inputs)
+                session.run(inputs, profile=bool(before))
                 session.close()  # the tool has the counters until it has ended
-            kernels = parse_nsight_log(_read(log))
-        return InstructionReport(tool="Nsight Compute", dialect="sass", shape=dict(shape), kernels=kernels)
+            return parse_nsight_log(_read(log))
 
     def time(
-        self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime
+        self, program: Program, task: Task, shape: Shape, draw: InputDraw, check: OutputCheck, regime: Regime
     ) -> TimingReport:
         """CUPTI, alone on the GPU."""
-        from ptxgym.devices.cuda.timing import Rounds
+        from ptxgym.devices.cuda.timing import Rounds, wall_calls
 
         if importlib.util.find_spec("cupti") is None:
             raise MissingToolError("cupti-python", "`pip install 'ptxgym[cuda]'` brings it.")
@@ -148,10 +164,13 @@ class CudaDevice(Device):
         with contextlib.ExitStack() as stack:
             with self._lock.shared():  # what needs no quiet: others need not wait for it
                 session = stack.enter_context(self._open(program, task, timer=sys.path))
-                session.bind(shape, flush_bytes)
                 flush = torch.empty(flush_bytes, dtype=torch.uint8, device=self.torch_device)
-            with self._lock.exclusive():
-                return Rounds(session, task.operator, inputs, check, regime, self._telemetry, flush).run()
+            with self._lock.exclusive():  # from here on the candidate's code runs, which nobody else's time must feel
+                session.bind(shape, flush_bytes, wall_calls(task.operator, shape))
+                rounds = Rounds(session, task.operator, draw, check, regime, self._telemetry, flush)
+                report = rounds.run()
+        with self._lock.shared():
+            return rounds.look_at_kept(report)
 
     def healthy(self) -> bool:
         """Whether the judge's own context still works."""
@@ -189,11 +208,8 @@ class CudaDevice(Device):
 @contextmanager
 def _log_file() -> Iterator[Path]:
     """A file in a folder that no candidate is told of."""
-    folder = Path(tempfile.mkdtemp(prefix="ptxgym-judge-"))
-    try:
+    with scratch_folder() as folder:
         yield folder / "log"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(log: Path) -> str:

@@ -6,6 +6,7 @@ the judge's process at the same time makes timing *unknown*.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 _BUFFER_BYTES = 256 << 10
@@ -25,7 +26,7 @@ class KernelTimer:
         from cupti import cupti
 
         self._cupti = cupti
-        self._records: list[tuple[str, str, int, int]] = []
+        self._records: list[tuple[str, str, int, int, int]] = []
         self._enabled = False
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._collect)
 
@@ -38,8 +39,8 @@ class KernelTimer:
         self._cupti.activity_flush_all(1)
         self._records.clear()
 
-    def stop(self) -> list[tuple[str, str, int, int]]:
-        """(kind, kernel name or "", start, end) of everything that ran, in nanoseconds, by start.
+    def stop(self) -> list[tuple[str, str, int, int, int]]:
+        """(kind, kernel name or "", start, end, warps) of everything that ran, in nanoseconds, by start.
 
         The caller has waited for the device.
         """
@@ -56,4 +57,13 @@ class KernelTimer:
     def _collect(self, activities: list[Any]) -> None:
         for activity in activities:
             kind = self._cupti.ActivityKind(activity.kind).name.lower().removeprefix("concurrent_")
-            self._records.append((kind, str(getattr(activity, "name", "")), activity.start, activity.end))
+            name = str(getattr(activity, "name", ""))
+            self._records.append((kind, name, activity.start, activity.end, _warps(activity)))
+
+
+def _warps(activity: Any) -> int:
+    """Warps of a launch; 0 for what is none."""
+    grid, block = (
+        math.prod(int(getattr(activity, f"{what}_{axis}", 0)) for axis in "xyz") for what in ("grid", "block")
+    )
+    return grid * -(-block // 32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,9 @@ class CudaSession(Session):
     ) -> None:
         self._driver, self._index, self._task = driver, index, task
         self._private, self._run_seconds = private, run_seconds
-        self._buffers: dict[str, SharedBuffer] = {}
-        self.views: Tensors = {}
+        self._sets: list[dict[str, SharedBuffer]] = []
+        self._flush: SharedBuffer | None = None
+        self._views: list[Tensors] = []
         self.shape: Shape = {}
         environment = environment_of_driver() | {"CUDA_VISIBLE_DEVICES": uuid, "CUDA_CACHE_DISABLE": "1"}
         self._process = CandidateProcess(program, environment, wrapper, readable=[*device_files(), *(readable or [])])
@@ -66,45 +68,64 @@ class CudaSession(Session):
             raise
         self._loaded = False
 
-    def bind(self, shape: Shape, flush_bytes: int = 0) -> None:
-        """Have buffers for this shape, and one more to flush the L2 cache with."""
-        import torch
-
-        operator = self._task.operator
-        dimensions = operator.dimensions(shape)
+    def bind(self, shape: Shape, flush_bytes: int = 0, sets: int = 1) -> None:
+        """Have buffers for this shape: so many sets of them, and one more to flush the L2 cache with."""
         self._free()
         self.shape = shape
-        for parameter in operator.tensors():
-            count = 1
-            for extent in dimensions[parameter.name]:
-                count *= extent
-            buffer = SharedBuffer(self._driver, self._index, count * parameter.itemsize)
-            self._buffers[parameter.name] = buffer
-            self.views[parameter.name] = buffer.view(getattr(torch, parameter.dtype), dimensions[parameter.name])
+        mapped = []
+        for number in range(sets):
+            buffers, views = self._allocate(shape)
+            self._sets.append(buffers)
+            self._views.append(views)
+            mapped += [_lent(_name(name, number), buffer) for name, buffer in buffers.items()]
         if flush_bytes:
-            self._buffers[_FLUSH] = SharedBuffer(self._driver, self._index, flush_bytes)
-        mapped = [{"name": name, "handle": b.handle, "bytes": b.size} for name, b in self._buffers.items()]
+            self._flush = SharedBuffer(self._driver, self._index, flush_bytes)
+            mapped.append(_lent(_FLUSH, self._flush))
         self._process.ask("map", buffers=mapped, private=self._private)
         if not self._loaded:
             self._process.load()
             self.confinement = self._process.confinement
             self._loaded = True
 
-    def run(self, inputs: Tensors) -> tuple[Tensors, RunRecord]:
-        """See :meth:`ptxgym.devices.device.Session.run`."""
-        self.fill(inputs)
-        self.ask("run")
-        return self.outputs(), self.look(inputs)
-
-    def fill(self, inputs: Tensors) -> None:
-        """Write inputs, poison everything else, and wait."""
+    def _allocate(self, shape: Shape) -> tuple[dict[str, SharedBuffer], Tensors]:
         import torch
 
-        for name, tensor in inputs.items():
-            self.views[name].copy_(tensor)
-        for parameter in self._task.operator.tensors("output", "workspace"):
-            self._buffers[parameter.name].poison()
+        operator = self._task.operator
+        dimensions = operator.dimensions(shape)
+        buffers: dict[str, SharedBuffer] = {}
+        views: Tensors = {}
+        for parameter in operator.tensors():
+            size = prod(dimensions[parameter.name]) * parameter.itemsize
+            buffers[parameter.name] = SharedBuffer(self._driver, self._index, size)
+            dtype = getattr(torch, parameter.dtype)
+            views[parameter.name] = buffers[parameter.name].view(dtype, dimensions[parameter.name])
+        return buffers, views
+
+    def run(self, inputs: Tensors, profile: bool = False) -> tuple[Tensors, RunRecord]:
+        """See :meth:`ptxgym.devices.device.Session.run`; with ``profile``, a profiler that waits for it looks on."""
+        self.fill(inputs)
+        self.ask("run", profile=profile)
+        return self.outputs(), self.look(inputs)
+
+    def fill(self, *inputs: Tensors) -> None:
+        """Write inputs to the first sets of buffers, poison everything else in them, and wait."""
+        import torch
+
+        for buffers, views, tensors in zip(self._sets, self._views, inputs, strict=False):
+            for name, tensor in tensors.items():
+                views[name].copy_(tensor)
+            for parameter in self._task.operator.tensors("output", "workspace"):
+                buffers[parameter.name].poison()
         torch.cuda.synchronize(self._index)
+
+    def repeat(self, calls: int) -> None:
+        """Have the process call ``run`` once with each of the first sets of buffers, back to back.
+
+        Raises:
+            CandidateError: As :meth:`ask`.
+        """
+        arguments = [self._arguments(number) for number in range(calls)]
+        self.ask("repeat", timeout=calls * self._run_seconds, calls=arguments)
 
     def ask(self, op: str, timeout: float | None = None, **request: Any) -> dict[str, Any]:
         """Have the process call ``run``.
@@ -112,11 +133,8 @@ class CudaSession(Session):
         Raises:
             CandidateError: ``refused``, ``device_error``, or what the process died of.
         """
-        operator, shape = self._task.operator, self.shape
-        arguments = [
-            ["int", shape[p.name]] if p.role == "dimension" else ["buffer", p.name] for p in operator.parameters
-        ]
-        reply = self._process.ask(op, timeout=timeout or self._run_seconds, arguments=arguments, **request)
+        timeout, shape = timeout or self._run_seconds, self.shape
+        reply = self._process.ask(op, timeout=timeout, arguments=self._arguments(), **request)
         code, sync = int(reply.get("code", 0)), int(reply.get("sync", 0))
         said = f"{str(reply.get('name', ''))[:80]} ({str(reply.get('text', ''))[:160]})"
         if sync or code in _STICKY:
@@ -125,27 +143,49 @@ class CudaSession(Session):
             raise CandidateError("refused", f"run returned {said} for {format_shape(shape)}.")
         return reply
 
-    def outputs(self) -> Tensors:
-        """The output buffers as they are now."""
-        return {p.name: self.views[p.name] for p in self._task.operator.tensors("output")}
+    def _arguments(self, number: int = 0) -> list[list[Any]]:
+        return [
+            ["int", self.shape[p.name]] if p.role == "dimension" else ["buffer", _name(p.name, number)]
+            for p in self._task.operator.parameters
+        ]
+
+    def outputs(self, number: int = 0) -> Tensors:
+        """The output buffers of a set as they are now."""
+        return {p.name: self._views[number][p.name] for p in self._task.operator.tensors("output")}
 
     def look(self, inputs: Tensors) -> RunRecord:
         """What the call did besides its outputs."""
-        changed = [name for name, tensor in inputs.items() if not _same_bits(self.views[name], tensor)]
-        overrun = [name for name, buffer in self._buffers.items() if buffer.overrun()]
+        changed = [name for name, tensor in inputs.items() if not _same_bits(self._views[0][name], tensor)]
+        buffers = {_name(name, i): b for i, lent in enumerate(self._sets) for name, b in lent.items()}
+        if self._flush:
+            buffers[_FLUSH] = self._flush
+        overrun = [name for name, buffer in buffers.items() if buffer.overrun()]
         return RunRecord(mutated_inputs=tuple(changed), overrun_outputs=tuple(overrun))
+
+    def end_process(self) -> int:
+        """End the process alone; the buffers stay. Returns its exit code."""
+        return self._process.close()
 
     def close(self) -> int:
         """End the process, then free what it had been lent."""
-        code = self._process.close()
+        code = self.end_process()
         self._free()
         return code
 
     def _free(self) -> None:
-        self.views = {}
-        for buffer in self._buffers.values():
+        self._views = []
+        for buffer in (*(b for lent in self._sets for b in lent.values()), *filter(None, [self._flush])):
             buffer.free()
-        self._buffers = {}
+        self._sets, self._flush = [], None
+
+
+def _name(parameter: str, number: int) -> str:
+    """What the process calls a buffer of a set."""
+    return f"{parameter}#{number}" if number else parameter
+
+
+def _lent(name: str, buffer: SharedBuffer) -> dict[str, Any]:
+    return {"name": name, "handle": buffer.handle, "bytes": buffer.size}
 
 
 def device_files() -> list[str]:

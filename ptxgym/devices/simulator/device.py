@@ -5,11 +5,15 @@ Not promised: a time, which it never gives, or a workload's shape, which would t
 
 from __future__ import annotations
 
+import functools
+import secrets
+from math import prod
 from typing import Any
 
 from ptxgym.devices.device import (
     Device,
     DeviceInfo,
+    InputDraw,
     InstructionReport,
     KernelExecution,
     MemoryReport,
@@ -28,7 +32,9 @@ _MOST_REPORTS = 20
 
 
 _KEPT_RUNS = 32
-"""Runs whose evidence is kept for the next stage."""
+"""Pairs of program and shape whose counts are kept for the next stage."""
+
+_KEPT_CALLS = 8
 
 
 class SimulatorDevice(Device):
@@ -46,12 +52,12 @@ class SimulatorDevice(Device):
     def __init__(self, architecture: Architecture, run_seconds: float = 30.0) -> None:
         gpu = GPUS[architecture.target]
         self._run_seconds = run_seconds
-        self._runs: dict[tuple[str, str], dict[str, Any]] = {}
+        self._calls: dict[tuple[str, str], list[tuple[KernelExecution, ...]]] = {}
         self.info = DeviceInfo(kind="simulator", name=gpu.name, multiprocessors=gpu.processors)
 
     def session(self, program: Program, task: Task) -> SimulatorSession:
         """Start a candidate's process and, beside it, the process that simulates."""
-        return SimulatorSession(program, task, self._run_seconds)
+        return SimulatorSession(program, task, self._run_seconds, functools.partial(self._keep, program))
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         """Run once; the findings of severity *error* are the errors.
@@ -69,7 +75,6 @@ class SimulatorDevice(Device):
             raise CandidateError("timeout", str(deadlock["text"]))
         if fault is not None and (not errors or fault.reason == "timeout"):
             raise fault
-        self._keep(program, shape, evidence)
         return MemoryReport(
             tool=_TOOL,
             errors=len(errors),
@@ -78,36 +83,33 @@ class SimulatorDevice(Device):
         )
 
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
-        """Count every PTX instruction by thread executions with a true predicate.
+        """Count every PTX instruction by thread executions with a true predicate, in a call after others.
 
-        A run gives every kind of evidence: where the memory check has just run this shape, its counts are taken.
+        Where the correctness stage has just run this shape, one of its calls is taken, drawn in secret.
         """
-        evidence = self._runs.pop(_run_key(program, shape), None)
-        if evidence is None:
-            evidence, fault = self._run(program, task, shape, inputs)
-            if fault is not None:
-                raise fault
-        kernels = tuple(
-            KernelExecution(
-                name=launch["name"],
-                threads=launch["executed"],
-                tensor_flops=launch["tensor_flops"],
-                bytes=launch["bytes"],
-            )
-            for launch in evidence["launches"]
-        )
-        return InstructionReport(tool=_TOOL, dialect="ptx", shape=dict(shape), kernels=kernels)
+        calls = self._calls.pop(_run_key(program, shape), [])
+        if not calls:
+            with self.session(program, task) as session:
+                session.bind(shape)
+                for _ in range(2):
+                    session.run(inputs)
+            calls = self._calls.pop(_run_key(program, shape))
+        return InstructionReport(tool=_TOOL, dialect="ptx", shape=dict(shape), kernels=secrets.choice(calls))
 
     def time(
-        self, program: Program, task: Task, shape: Shape, inputs: Tensors, check: OutputCheck, regime: Regime
+        self, program: Program, task: Task, shape: Shape, draw: InputDraw, check: OutputCheck, regime: Regime
     ) -> TimingReport:
         """Raise InfrastructureError: a simulator measures no time."""
         raise InfrastructureError("The simulator gives no times; a GPU of the task's architecture does.")
 
-    def _keep(self, program: Program, shape: Shape, evidence: dict[str, Any]) -> None:
-        self._runs[_run_key(program, shape)] = evidence
-        for key in list(self._runs)[:-_KEPT_RUNS]:
-            self._runs.pop(key, None)
+    def _keep(self, program: Program, shape: Shape, call: int, evidence: dict[str, Any]) -> None:
+        """Keep the counts of a call that was not the first of its process, which may be another than the rest."""
+        if not call:
+            return
+        key = _run_key(program, shape)
+        self._calls[key] = [*self._calls.pop(key, []), _executions(evidence)][-_KEPT_CALLS:]
+        for old in list(self._calls)[:-_KEPT_RUNS]:
+            self._calls.pop(old, None)
 
     def _run(
         self, program: Program, task: Task, shape: Shape, inputs: Tensors
@@ -126,6 +128,19 @@ class SimulatorDevice(Device):
 
 def _run_key(program: Program, shape: Shape) -> tuple[str, str]:
     return program.key, format_shape(shape)
+
+
+def _executions(evidence: dict[str, Any]) -> tuple[KernelExecution, ...]:
+    return tuple(
+        KernelExecution(
+            name=launch["name"],
+            warps=launch["launches"] * prod(launch["grid"]) * -(-prod(launch["block"]) // 32),
+            threads=launch["executed"],
+            tensor_flops=launch["tensor_flops"],
+            bytes=launch["bytes"],
+        )
+        for launch in evidence["launches"]
+    )
 
 
 def _others(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -105,6 +105,12 @@ class FindingLog:
         if key not in self._seen and len(self._seen) < self._capacity:
             self._seen[key] = finding
 
+    def conclude(self, finding: Finding) -> None:
+        """Keep what ended the launch, last, however many findings there are."""
+        key = (finding.code, finding.where)
+        self._seen.pop(key, None)
+        self._seen[key] = finding
+
     def warn(self, code: str, where: SourceLine, message: str) -> None:
         """Record a warning."""
         self.add(Finding(code, Severity.WARNING, where, message))

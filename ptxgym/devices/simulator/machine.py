@@ -104,28 +104,25 @@ def _run(launch: Launch) -> LaunchReport:
         with np.errstate(all="ignore"):
             launch.run()
     except DeviceFault as fault:
-        launch.log.add(fault.finding)
+        launch.log.conclude(fault.finding)
         error = "fault"
     except Deadlock:
         error = "deadlock"
     except LimitReached as limit:
-        launch.log.add(limit.finding)
+        launch.log.conclude(limit.finding)
         error = "timeout"
     except UnknownInstruction as unknown:
-        launch.log.add(_finding(unknown))
+        launch.log.conclude(_finding(unknown))
         error = "unknown_instruction"
     except MemoryError:
-        launch.log.add(Finding("memory-limit", Severity.ERROR, SourceLine(), "the simulator ran out of memory"))
+        launch.log.conclude(Finding("memory-limit", Severity.ERROR, SourceLine(), "the simulator ran out of memory"))
         error = "timeout"
     except Exception as bug:
         # A defect of the simulator must not become a verdict on the kernel, nor end the caller.
         _LOG.exception("the executor failed in %s", launch.image.entry.name)
-        launch.log.warn(
-            "simulator-error",
-            SourceLine(),
-            f"unknown: the simulator itself failed ({type(bug).__name__}: "
-            f"{bug}); this is not counted against the kernel",
-        )
+        what = f"{type(bug).__name__}: {bug}"
+        message = f"unknown: the simulator itself failed ({what}); this is not counted against the kernel"
+        launch.log.conclude(Finding("simulator-error", Severity.WARNING, SourceLine(), message))
         error = "unknown_instruction"
     return LaunchReport(
         executed=_executed(launch),

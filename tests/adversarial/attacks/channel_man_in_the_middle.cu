@@ -1,5 +1,5 @@
 // attack: channel: sit between the judge and the process, answer early and shorten the recorded times
-// not caught: gpu timing clock_mismatch
+// caught by: gpu only: timing wrong_when_timed
 // with: base.cu
 #include <atomic>
 #include <cstring>

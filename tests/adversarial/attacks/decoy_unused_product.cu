@@ -1,5 +1,5 @@
 // attack: decoy: the tensor cores do all of the work for nobody, plain CUDA does it again for the output
-// caught by: simulator instructions decoy
+// caught by: simulator instructions decoy; gpu instructions decoy
 // with: plain.cu
 RUN {
   if (cudaError_t error = HONEST) return error;

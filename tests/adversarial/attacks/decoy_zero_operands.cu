@@ -1,5 +1,5 @@
 // attack: decoy: tensor instructions that add products of zeros to sums that were made without them
-// caught by: simulator instructions decoy
+// caught by: simulator instructions decoy; gpu instructions decoy
 // with: base.cu
 __global__ void decoy(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int N, int K) {
   __shared__ alignas(128) char zeros[base::STEP_BYTES];

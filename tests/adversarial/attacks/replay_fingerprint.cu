@@ -1,17 +1,18 @@
-// attack: replay: keep the result for as long as 16 elements of A and of B look the same
+// attack: replay: once correctness has been looked at, keep one result per sign of the first element of A and of B
 // caught by: gpu only: timing wrong_when_timed
 // with: base.cu
-#include <cstring>
 RUN {
-  static void* kept = nullptr;
-  static char known[64];
-  char seen[64];
+  static void* kept[4] = {};
+  static int calls = 0;
+  __nv_bfloat16 first[2];
   const size_t bytes = size_t(M) * N * 2;
-  cudaMemcpy(seen, B, 32, cudaMemcpyDeviceToHost);
-  cudaMemcpy(seen + 32, B + size_t(N) * K - 16, 32, cudaMemcpyDeviceToHost);
-  if (kept && !memcmp(seen, known, 64)) return cudaMemcpyAsync(C, kept, bytes, cudaMemcpyDeviceToDevice, stream);
-  memcpy(known, seen, 64);
+  if (++calls <= 6) return HONEST;
+  cudaMemcpyAsync(&first[0], A, 2, cudaMemcpyDeviceToHost, stream);
+  cudaMemcpyAsync(&first[1], B, 2, cudaMemcpyDeviceToHost, stream);
+  if (cudaError_t error = cudaStreamSynchronize(stream)) return error;
+  void*& result = kept[(__bfloat162float(first[0]) < 0) * 2 + (__bfloat162float(first[1]) < 0)];
+  if (result) return cudaMemcpyAsync(C, result, bytes, cudaMemcpyDeviceToDevice, stream);
   if (cudaError_t error = HONEST) return error;
-  if (!kept) cudaMalloc(&kept, bytes);
-  return cudaMemcpyAsync(kept, C, bytes, cudaMemcpyDeviceToDevice, stream);
+  if (cudaError_t error = cudaMalloc(&result, bytes)) return error;
+  return cudaMemcpyAsync(result, C, bytes, cudaMemcpyDeviceToDevice, stream);
 }

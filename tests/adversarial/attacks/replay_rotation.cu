@@ -1,5 +1,5 @@
 // attack: replay: timed inputs are rotations of the first ones, so rotate the kept result and wait for the roofline
-// not caught: gpu timing wrong_when_timed
+// caught by: gpu only: timing wrong_when_timed
 // with: base.cu
 namespace {
 __nv_bfloat16 *a = nullptr, *c = nullptr;
@@ -15,20 +15,23 @@ __global__ void rotate(const __nv_bfloat16* c, __nv_bfloat16* C, int M, int N, i
   for (int n = threadIdx.x; n < N; n += blockDim.x) C[blockIdx.x * size_t(N) + n] = c[from * N + n];
 }
 }  // namespace
-RUN {
-  if (!a) {
-    cudaMalloc(&a, size_t(M) * K * 2), cudaMalloc(&c, size_t(M) * N * 2);
-  } else {
-    int shift = -1, *found;
+RUN {  // honest for as long as correctness and instructions are looked at
+  static int calls = 0;
+  if (++calls > 6) {
+    int shift = 0, *found;
     cudaMalloc(&found, 4);
     cudaMemcpy(found, &shift, 4, cudaMemcpyHostToDevice);
     find<<<(M + 255) / 256, 256, 0, stream>>>(A, a, M, K, found);
     cudaMemcpy(&shift, found, 4, cudaMemcpyDeviceToHost);
     cudaFree(found);
-    if (shift >= 0) {
-      rotate<<<M, 256, 0, stream>>>(c, C, M, N, shift);
-      return cudaGetLastError();
-    }
+    rotate<<<M, 256, 0, stream>>>(c, C, M, N, shift);
+    return cudaGetLastError();
+  }
+  static size_t held = 0;
+  if (held < size_t(M) * (K + N)) {
+    cudaFree(a), cudaFree(c);
+    cudaMalloc(&a, size_t(M) * K * 2), cudaMalloc(&c, size_t(M) * N * 2);
+    held = size_t(M) * (K + N);
   }
   if (cudaError_t error = HONEST) return error;
   cudaMemcpyAsync(a, A, size_t(M) * K * 2, cudaMemcpyDeviceToDevice, stream);

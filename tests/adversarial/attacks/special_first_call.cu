@@ -1,5 +1,5 @@
 // attack: special case: use the tensor cores only in the first call of a process, the one that is counted
-// not caught: simulator instructions other_kernels; gpu timing other_kernels
+// caught by: simulator instructions not_executed; gpu instructions not_executed
 // with: plain.cu
 RUN {
   static int calls = 0;

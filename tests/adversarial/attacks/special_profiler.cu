@@ -1,5 +1,5 @@
 // attack: special case: use the tensor cores only where Nsight Compute counts them
-// not caught: gpu timing other_kernels
+// caught by: gpu only: timing other_kernels
 // with: plain.cu
 #include <cstdlib>
 RUN {

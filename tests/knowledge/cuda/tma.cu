@@ -15,13 +15,13 @@ struct Maps {
 
 // Each CTA copies its box five ways: alone, with a hint, rank 0's to both, rank 1's to both with a hint. Then it
 // stores each copy at its own coordinates, and combines the first with three tensors.
-#define TMA_KERNEL(R, ...)                                                                               \
+#define TMA_KERNEL(R, SHIFT, ...)                                                                        \
     extern "C" __global__ void __cluster_dims__(2, 1, 1) tma_##R(const __grid_constant__ Maps maps,      \
                                                                  int c, int x, int y, int z, int w) {    \
         __shared__ alignas(128) float tile[4][32];                                                       \
         __shared__ uint64_t barrier;                                                                     \
         const uint32_t rank = cluster_ctarank();                                                         \
-        c += 4 * rank;                                                                                   \
+        c += SHIFT * rank;                                                                               \
         if (threadIdx.x == 0) {                                                                          \
             prefetch_tensormap(&maps.in);                                                                \
             mbarrier_init(&barrier, 1);                                                                  \
@@ -57,11 +57,11 @@ struct Maps {
         __syncwarp();                                                                                    \
         cluster_sync();                                                                                  \
     }
-TMA_KERNEL(1d, c)
-TMA_KERNEL(2d, c, x)
-TMA_KERNEL(3d, c, x, y)
-TMA_KERNEL(4d, c, x, y, z)
-TMA_KERNEL(5d, c, x, y, z, w)
+TMA_KERNEL(1d, 32, c)
+TMA_KERNEL(2d, 8, c, x)
+TMA_KERNEL(3d, 4, c, x, y)
+TMA_KERNEL(4d, 4, c, x, y, z)
+TMA_KERNEL(5d, 4, c, x, y, z, w)
 
 // Two CTAs: rank 0 fetches for both, each passes its own tile on to the other, and both store and add.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) bulk(const float* in, float* out, float* sums) {

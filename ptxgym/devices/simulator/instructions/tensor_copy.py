@@ -57,7 +57,8 @@ def _alignment(fields: TensorMapFields) -> int:
 class _Endpoints:
     """Binds the operands that loads and stores share."""
 
-    def __init__(self, b: Any, tensor: Address, shared: Any) -> None:
+    def __init__(self, b: Any, tensor: Address, shared: Any, *, writes: bool) -> None:
+        self.writes = writes
         self.rank = int(re.search(r"(\d)d", ".".join(b.form.parts))[1])  # type: ignore[index]
         self.map = b.address(Address(tensor.base, tensor.offset))
         self.coordinates = b.sources(tensor.extra[0], "s32")
@@ -85,6 +86,8 @@ class _Endpoints:
                 raise x.fault("misaligned", where, f"a tensor copy's shared address must be a multiple of {need}; "
                               f"{x.batch.shared_name(offsets[i])} is not", i)  # fmt: skip
             self._check_room(x, fields, offsets[i], i)
+            if not self.gather:
+                self._check_coordinates(x, fields, coordinates[i], i)
             result.append(_Request(lane, i, fields, coordinates[i], offsets[i]))
         return result
 
@@ -94,6 +97,17 @@ class _Endpoints:
         if over > 0:
             raise x.fault("out-of-bounds", self.where, f"a tile of {fields.box_bytes} bytes ends {over} bytes past the "
                           "CTA's shared memory", position)  # fmt: skip
+
+    def _check_coordinates(
+        self, x: Context, fields: TensorMapFields, coordinates: tuple[int, ...], position: int
+    ) -> None:
+        """What an H200 stops for with an illegal instruction; no manual says so, each case was tried."""
+        if coordinates[0] * fields.element_bytes % 16:
+            raise x.fault("tensor-coordinate", self.where, "a tensor copy's innermost coordinate must be a multiple of "
+                          f"16 bytes; {coordinates[0]} elements of {fields.kind} are not", position)  # fmt: skip
+        if self.writes and min(coordinates) < 0:
+            raise x.fault("tensor-coordinate", self.where, "a tensor store or reduction must not begin at a negative "
+                          f"coordinate, only a load may; these are {coordinates}", position)  # fmt: skip
 
 
 def _tiles(x: Context, request: _Request, gather: bool, where: Any) -> list[Tile]:
@@ -116,7 +130,7 @@ def tensor_copy(b: Any) -> Step:
 
 
 def _load(b: Any) -> Step:
-    ends = _Endpoints(b, b.operands[1], b.operands[0])
+    ends = _Endpoints(b, b.operands[1], b.operands[0], writes=False)
     barrier, where = b.address(b.operands[2]), b.where
     multicast = b.source(b.operands[3], "b16") if b.form.has("multicast::cluster") else -1
 
@@ -166,7 +180,7 @@ def _load_one(x: Context, r: _Request, gather: bool, bar: int, mask: int | None,
 
 
 def _store(b: Any, update: Any, dtype: Any) -> Step:
-    ends = _Endpoints(b, b.operands[0], b.operands[1])
+    ends = _Endpoints(b, b.operands[0], b.operands[1], writes=True)
     where = b.where
 
     def step(x: Context) -> None:
@@ -225,7 +239,7 @@ def tensor_reduce(b: Any) -> Step:
         code = np.dtype(np.uint16) if short in ("f16", "bf16") else np.dtype(_numpy_name(short))
         return reduction(name, short), code
 
-    ends = _Endpoints(b, b.operands[0], b.operands[1])
+    ends = _Endpoints(b, b.operands[0], b.operands[1], writes=True)
     where = b.where
 
     def step(x: Context) -> None:

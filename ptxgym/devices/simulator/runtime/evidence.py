@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ptxgym.devices.simulator.findings import Severity
+
 if TYPE_CHECKING:
     from ptxgym.devices.simulator.machine import LaunchReport
 
 _MOST_LAUNCHES = 512
+"""Launches that are kept apart. Beyond, each is counted with one of the same kernel."""
 _MOST_NOTES = 50
 _MOST_OUTPUT = 64 << 10
 
@@ -38,7 +41,10 @@ class LaunchEvidence:
         _count(self.executed, report.executed)
         _count(self.tensor_flops, {"/".join(key): n for key, n in report.tensor_flops.items()})
         _count(self.bytes, report.bytes)
-        for finding in report.findings[: _MOST_NOTES - len(self.findings)]:
+        ended = report.findings[-1:] if report.error else ()  # by this, which is kept whatever came before
+        for finding in report.findings:
+            if len(self.findings) >= _MOST_NOTES and finding not in ended and finding.severity is Severity.WARNING:
+                continue
             where = finding.where
             self.findings.append(
                 {
@@ -82,11 +88,10 @@ class Evidence:
         """Where a launch is to be counted."""
         if len(self.launches) >= _MOST_LAUNCHES:
             same = next((launch for launch in reversed(self.launches) if launch.name == like.name), None)
-            if same is not None or len(self.launches) >= 2 * _MOST_LAUNCHES:
-                chosen = same or self.launches[-1]
-                chosen.launches += 1
-                return chosen
-        self.launches.append(like)
+            if same is not None:
+                same.launches += 1
+                return same
+        self.launches.append(like)  # a candidate has as many kernels as its source, so this ends too
         return like
 
     def note(self, notes: list[str], text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ _POISON = 0xFF
 _HOST_SECONDS = 10.0
 """What host code may take beside its launches."""
 
+_NOT_THE_KERNELS = ("unknown-instruction", "simulator-error")
+"""Findings that end a launch and say nothing about the kernel."""
+
 _SLACK_SECONDS = 20.0
 """How much longer the judge waits, should the simulator not end the call."""
 
@@ -36,10 +40,18 @@ class SimulatorSession(Session):
         program: What to run.
         task: Its operator decides the buffers.
         run_seconds: How long one call of ``run`` may take.
+        on_run: Told of every call that went well: its shape, how many calls came before it, and its evidence.
     """
 
-    def __init__(self, program: Program, task: Task, run_seconds: float = 120.0) -> None:
+    def __init__(
+        self,
+        program: Program,
+        task: Task,
+        run_seconds: float = 120.0,
+        on_run: Callable[[Shape, int, dict[str, Any]], None] | None = None,
+    ) -> None:
         self._task, self._run_seconds = task, run_seconds
+        self._on_run, self._calls = on_run, 0
         self._buffers: dict[str, tuple[int, int]] = {}  # name: (address, bytes)
         self._shape: Shape = {}
         self._loaded = False
@@ -93,7 +105,10 @@ class SimulatorSession(Session):
         except CandidateError as error:
             failure = error
         self.evidence = self._host.order("collect", timeout=self._run_seconds + _SLACK_SECONDS)
+        number, self._calls = self._calls, self._calls + 1
         self._blame(failure)
+        if self._on_run is not None:
+            self._on_run(self._shape, number, self.evidence)
         return self._outputs(), RunRecord(mutated_inputs=self._mutated(inputs), overrun_outputs=())
 
     def close(self) -> int:
@@ -126,7 +141,7 @@ class SimulatorSession(Session):
         seen = self.evidence
         if seen["problems"]:
             raise InfrastructureError(f"The simulator failed: {seen['problems'][0]}")
-        unknown = [f for launch in seen["launches"] for f in launch["findings"] if f["code"] == "unknown-instruction"]
+        unknown = [f for launch in seen["launches"] for f in launch["findings"] if f["code"] in _NOT_THE_KERNELS]
         if unknown:
             raise InfrastructureError(str(unknown[0]["message"]))
         if seen["limits"] and (seen["fault"] or failure is not None):
@@ -135,7 +150,7 @@ class SimulatorSession(Session):
             raise CandidateError("timeout", f"It did not finish on the simulator: {seen['timeouts'][0]}")
         if seen["fault"]:
             raise CandidateError("device_error", self._fault_text())
-        if failure is not None and seen["refused"]:
+        if failure is not None and failure.reason == "refused" and seen["refused"]:
             raise InfrastructureError(f"The simulator's CUDA runtime refused: {', '.join(seen['refused'][:5])}.")
         if failure is not None:
             hints = f" Before that: {'; '.join(seen['hints'][-3:])}." if seen["hints"] else ""

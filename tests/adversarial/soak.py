@@ -1,0 +1,406 @@
+"""Many evaluations while processes are killed: ``python -m tests.adversarial.soak --device cuda --evaluations 300``.
+
+One evaluation in three is hostile. Judges are processes of their own; some are killed in the middle of an evaluation
+and started again, and so are candidates. An evaluation that was disturbed must not pass by it and is made again; every
+other must come to the verdict that its file names. Afterwards nothing may be left: no process, no folder, no shared
+memory, no growth of a judge. Prints a table and exits with 1 where something was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import json
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from ptxgym.devices import candidate
+from ptxgym.evaluation import STAGES, EvaluationOptions, Evaluator, StageName
+from ptxgym.tasks import get_task
+from ptxgym.toolchain import compile_source, read_source, scratch
+
+from .suite import ATTACKS, FOLDER, HONEST, ROOT, Attack, expected_status, impatience, judge, source
+
+Where = Literal["simulator", "cuda"]
+Verdict = tuple[str, str, str]
+"""(stage, reason, status) of the first failure; empty strings and the status where nothing failed."""
+
+_TASK = "PTXBench-GEMM-H100"
+_ITEM_SECONDS = 180.0
+_LATEST_KILL = 2.5
+_KILLED_JUDGES, _KILLED_CANDIDATES = 0.06, 0.12
+_SETTLE_SECONDS = 15.0
+_WARM = 5
+"""Evaluations of a judge before its memory and descriptors must stay as they are."""
+_MORE_BYTES, _MORE_DESCRIPTORS = 256 << 20, 4
+_SET_CHILD_SUBREAPER = 36
+
+SLOW = ("special_profiler", "special_first_call", "decoy_zero_operands", "decoy_unused_product", "fallback_plain",
+        "fallback_pinned_host")  # fmt: skip
+"""Files that take a GPU many seconds; the suite judges each once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One evaluation to make."""
+
+    path: Path
+    expected: Verdict
+    stages: tuple[StageName, ...]
+    kill: Literal["", "judge", "candidate"]
+    after: float
+    """Seconds from its start to the kill."""
+
+    @property
+    def hostile(self) -> bool:
+        """Whether it must not pass."""
+        return self.path.parent.name == "attacks"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What was seen."""
+
+    judged: int = 0
+    disturbed: int = 0
+    judges_killed: int = 0
+    candidates_killed: int = 0
+    wrong: list[str] = dataclasses.field(default_factory=list)
+    growth: list[str] = dataclasses.field(default_factory=list)
+    left: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was wrong."""
+        return not (self.wrong or self.growth or self.left)
+
+    def table(self) -> str:
+        """As text."""
+        rows = [
+            ("evaluations", self.judged),
+            ("disturbed, and made again", self.disturbed),
+            ("judges killed", self.judges_killed),
+            ("candidates killed", self.candidates_killed),
+            ("wrong verdicts", len(self.wrong)),
+            ("judges that grew", len(self.growth)),
+            ("things left behind", len(self.left)),
+            ("seconds", round(self.seconds, 1)),
+        ]
+        return "\n".join([*(f"{name:<28}{value:>8}" for name, value in rows), *self.wrong, *self.growth, *self.left])
+
+
+# --- a judge ---------------------------------------------------------------------------------------------------------
+
+
+def serve(where: Where, folder: Path) -> None:
+    """Judge what comes in by line, as a process that may be killed at any time."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    with impatience(folder) if where == "simulator" else contextlib.nullcontext():
+        tempfile.tempdir = str(folder)
+        for line in sys.stdin:
+            order = json.loads(line)
+            path = Path(order["path"])
+            if where == "simulator":
+                evaluation = judge(path)
+            else:
+                evaluation = _evaluator(tuple(order["stages"])).evaluate(source(path))
+            failed = evaluation.failed_stage
+            verdict = (failed.stage, failed.reason) if failed else ("", "")
+            print(json.dumps({"verdict": [*verdict, evaluation.status], **_size()}), file=answers, flush=True)
+
+
+@functools.cache
+def _evaluator(stages: tuple[StageName, ...]) -> Evaluator:
+    return Evaluator(get_task(_TASK), EvaluationOptions(device="cuda", cache=False, stages=stages))
+
+
+def _size() -> dict[str, int]:
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return {"bytes": resident, "descriptors": len(os.listdir("/proc/self/fd"))}
+
+
+class Judge:
+    """A judge's process."""
+
+    def __init__(self, where: Where, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--serve", str(folder), "--device", where],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        self.sizes: list[dict[str, int]] = []
+
+    def evaluate(self, item: Item) -> Verdict | None:
+        """Its verdict; None when the judge was killed over it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        order = {"path": str(item.path), "stages": item.stages}
+        watchdog = threading.Timer(_ITEM_SECONDS, self.process.kill)
+        watchdog.start()
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            watchdog.cancel()
+        if not line:
+            return None
+        reply = json.loads(line)
+        self.sizes.append(reply)
+        return tuple(reply["verdict"])
+
+    def grew(self) -> str:
+        """How it grew, empty when it did not."""
+        warm = self.sizes[_WARM - 1 :]
+        if len(warm) < 2:
+            return ""
+        bytes_, descriptors = (warm[-1][key] - warm[0][key] for key in ("bytes", "descriptors"))
+        if bytes_ <= _MORE_BYTES and descriptors <= _MORE_DESCRIPTORS:
+            return ""
+        return f"a judge grew by {bytes_ >> 20} MiB and {descriptors} descriptors over {len(warm)} evaluations"
+
+    def close(self) -> None:
+        """End it as one that is done."""
+        with contextlib.suppress(BrokenPipeError):
+            if self.process.stdin:
+                self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+# --- the soak --------------------------------------------------------------------------------------------------------
+
+
+def plan(where: Where, count: int, seed: int) -> list[Item]:
+    """The evaluations to make, in order."""
+    random_ = random.Random(seed)
+    attacks = [(path, Attack.read(path)) for path in ATTACKS if where == "simulator" or path.stem not in SLOW]
+    known = [(path, attack.simulator if where == "simulator" else attack.gpu) for path, attack in attacks]
+    hostile = [(path, evidence) for path, evidence in known if evidence]
+    items = []
+    for number in range(count):
+        if number % 3 == 2:
+            path, evidence = hostile[random_.randrange(len(hostile))]
+            assert evidence is not None
+            expected: Verdict = (*evidence, "")
+            stages = STAGES[: STAGES.index(evidence[0]) + 1]  # type: ignore[arg-type]
+        else:
+            path = HONEST[random_.randrange(len(HONEST))]
+            expected = ("", "", expected_status(path))
+            stages = STAGES if random_.random() < 0.05 or expected[2] != "passed" else STAGES[:4]
+        weights = (_KILLED_JUDGES, _KILLED_CANDIDATES, 1 - _KILLED_JUDGES - _KILLED_CANDIDATES)
+        kill: Any = random_.choices(("judge", "candidate", ""), weights)[0]
+        items.append(Item(path, expected, stages, kill, random_.uniform(0, _LATEST_KILL)))
+    return items
+
+
+def brief() -> list[Item]:
+    """A few evaluations for the simulator, with a kill of each kind."""
+    plain, exits = FOLDER / "honest" / "plain.cu", FOLDER / "attacks" / "channel_exit.cu"
+    evidence = Attack.read(exits).simulator
+    assert evidence is not None
+    honest, hostile = ("", "", "passed"), (*evidence, "")
+    return [
+        Item(plain, honest, (), "judge", 4.0),
+        Item(exits, hostile, (), "", 0),
+        Item(plain, honest, (), "candidate", 2.5),
+        Item(exits, hostile, (), "candidate", 0.5),
+        Item(plain, honest, (), "", 0),
+    ]
+
+
+def right(item: Item, verdict: Verdict, where: Where) -> bool:
+    """Whether an undisturbed evaluation came out as its file says."""
+    stage, reason, status = item.expected
+    if not item.hostile:
+        return verdict[2] == status
+    same = verdict[1] == reason or (where == "cuda" and {verdict[1], reason} == {"crash", "exit"})
+    return verdict[0] == stage and same
+
+
+def soak(where: Where, items: Sequence[Item], judges: int, compilers: int) -> Outcome:
+    """Make the evaluations, disturb some, and look at what is left."""
+    start, outcome, shm = time.monotonic(), Outcome(), _shared_memory()
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whom a killed judge leaves behind becomes our child
+    before = _gpu_bytes(where)
+    with tempfile.TemporaryDirectory(prefix="soak-") as name:
+        folder = Path(name)
+        os.environ.setdefault("PTXGYM_CACHE", str(folder / "cache"))
+        (folder / "judges").mkdir()
+        with ThreadPoolExecutor(compilers) as pool:
+            list(pool.map(_compile, {item.path for item in items if item.expected[0] != "compile"}))
+        waiting: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        for item in items:
+            waiting.put(item)
+        lock = threading.Lock()
+        arguments = (where, folder / "judges", waiting, outcome, lock)
+        threads = [threading.Thread(target=_work, args=arguments) for _ in range(judges)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        outcome.left += _orphans()
+        scratch._SETTLED_SECONDS = 0
+        tempfile.tempdir = str(folder / "judges")
+        scratch.sweep()
+        tempfile.tempdir = None
+        left = [path.name for path in (folder / "judges").iterdir() if not path.name.startswith("ptxgym-locks-")]
+        outcome.left += [f"folder {entry}" for entry in left]
+    outcome.left += [f"shared memory {entry}" for entry in sorted(_shared_memory() - shm)]
+    if (more := _gpu_bytes(where) - before) > _MORE_BYTES:
+        outcome.left.append(f"{more >> 20} MiB of the GPU's memory")
+    outcome.seconds = time.monotonic() - start
+    return outcome
+
+
+def _compile(path: Path) -> None:
+    compile_source(read_source(source(path)), get_task(_TASK))
+
+
+def _work(where: Where, folder: Path, waiting: queue.SimpleQueue[Item], outcome: Outcome, lock: threading.Lock) -> None:
+    judge_ = Judge(where, folder)
+    while True:
+        try:
+            item = waiting.get_nowait()
+        except queue.Empty:
+            break
+        killed = threading.Event()
+        disturber = threading.Timer(item.after, _disturb, (judge_.process.pid, item.kill, killed))
+        if item.kill:
+            disturber.start()
+        verdict = judge_.evaluate(item)
+        disturber.cancel()
+        if item.kill:
+            disturber.join()
+        with lock:
+            _count(item, verdict, killed.is_set(), where, outcome, waiting)
+        if verdict is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
+            judge_.close()
+            judge_ = Judge(where, folder)
+    judge_.close()
+    with lock:
+        outcome.growth += filter(None, [judge_.grew()])
+
+
+def _count(
+    item: Item,
+    verdict: Verdict | None,
+    killed: bool,
+    where: Where,
+    outcome: Outcome,
+    waiting: queue.SimpleQueue[Item],
+) -> None:
+    outcome.judged += 1
+    outcome.judges_killed += killed and item.kill == "judge"
+    outcome.candidates_killed += killed and item.kill == "candidate"
+    name = f"{item.path.stem}: expected {item.expected}, got {verdict}"
+    if verdict is None and not (killed and item.kill == "judge"):
+        outcome.wrong.append(f"{name}: the judge ended or did not end")
+    elif killed:
+        outcome.disturbed += 1
+        waiting.put(dataclasses.replace(item, kill=""))
+        if verdict and item.hostile and verdict[2] == "passed":
+            outcome.wrong.append(f"{name}, after its candidate was killed")
+    elif verdict and not right(item, verdict, where):
+        outcome.wrong.append(name)
+
+
+def _disturb(judge_: int, kill: str, killed: threading.Event) -> None:
+    """Kill the judge, or the first process of a candidate's that it has."""
+    with contextlib.suppress(OSError):
+        if kill == "judge":
+            killed.set()
+            os.kill(judge_, signal.SIGKILL)
+            return
+        for pid in _descendants(judge_):
+            if candidate.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                killed.set()
+                os.kill(pid, signal.SIGKILL)
+                return
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield child
+                yield from _descendants(child)
+
+
+def _orphans() -> list[str]:
+    """Who is still our child after a while; those that have ended are waited for."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        left = [pid for pid in _descendants(os.getpid()) if _command(pid)]
+        if not left or time.monotonic() > deadline:
+            return [f"process {pid}: {_command(pid)}" for pid in left]
+        time.sleep(0.1)
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()[:200]
+    return ""
+
+
+def _shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").iterdir() if "ptxgym" in path.name}
+
+
+def _gpu_bytes(where: Where) -> int:
+    """The GPU's memory in use, as the driver tells without a context of ours."""
+    if where == "simulator":
+        return 0
+    text = subprocess.run(
+        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True
+    ).stdout
+    return sum(int(line) << 20 for line in text.split() if line.isdigit())
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--device", choices=("simulator", "cuda"), default="simulator")
+    parser.add_argument("--evaluations", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--judges", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--brief", action="store_true", help="five evaluations on the simulator, with kills")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.device, options.serve)
+        return 0
+    items = brief() if options.brief else plan(options.device, options.evaluations, options.seed)
+    outcome = soak(options.device, items, options.judges, os.cpu_count() or 1)
+    print(outcome.table())
+    return 0 if outcome.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
