@@ -63,7 +63,7 @@ def compare(
         distribution=distribution,
         elements=flat_output.numel(),
         bad_elements=bad,
-        allowed_bad=tolerance.allowed_bad(distribution, flat_output.numel()),
+        allowed_bad=tolerance.allowed_bad(distribution, flat_output.numel(), worst_excess),
         nonfinite=nonfinite,
         unwritten=unwritten,
         worst_index=_unravel(worst_at, tuple(output.shape)),

@@ -76,7 +76,7 @@ class OutputComparison(Record):
     bad_elements: int
     """Elements that break the pointwise rule."""
     allowed_bad: int
-    """How many may, among spiky inputs; 0 otherwise."""
+    """How many may: :meth:`ptxgym.tasks.Tolerance.allowed_bad`."""
     nonfinite: int
     """Elements that are NaN or infinite; none ever may be."""
     unwritten: int

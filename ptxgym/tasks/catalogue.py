@@ -14,7 +14,7 @@ from ptxgym.tasks.architecture import ARCHITECTURES
 from ptxgym.tasks.attention import AttentionBackward, AttentionForward
 from ptxgym.tasks.gemm import Gemm
 from ptxgym.tasks.operator import Operator, Shape
-from ptxgym.tasks.task import Task
+from ptxgym.tasks.task import Task, Tolerance
 
 _GEMM = {"M": 8192, "N": 7168, "K": 5120}
 _MHA = {"batch": 4, "heads": 48, "seqlen": 4096}
@@ -28,6 +28,11 @@ _GQA_PROBES = (
     {"batch": 1, "heads": 4, "kv_heads": 2, "seqlen": 256},
     {"batch": 2, "heads": 2, "kv_heads": 1, "seqlen": 640},
 )
+
+_STRAY = Tolerance(stray_share=1e-7)
+"""For the causal backward pass. Its first queries see few keys, so single products of dS and K are large and cancel;
+with dS rounded to bf16 once, 1 element in 2·10⁹ at the workload is wrong by more than the limit, and the paper's rule
+fails one honest run in twenty."""
 
 
 def _operators() -> Iterator[tuple[Operator, Shape, tuple[Shape, ...]]]:
@@ -49,7 +54,8 @@ def _tasks() -> Iterator[Task]:
             # The head dimension follows the GPU, as in PTXBench-MHAForward-H100-D64.
             name, _, variant = operator.name.partition("-")
             task_id = "-".join(filter(None, ("PTXBench", name, architecture.gpu, variant)))
-            yield Task(task_id, operator, architecture, workload, probes)
+            stray = isinstance(operator, AttentionBackward) and operator.causal
+            yield Task(task_id, operator, architecture, workload, probes, _STRAY if stray else Tolerance())
 
 
 TASKS = MappingProxyType({task.id: task for task in _tasks()})

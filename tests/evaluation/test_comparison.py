@@ -6,7 +6,7 @@ import torch
 from ptxgym.errors import InfrastructureError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.statistics import median_ratio
-from ptxgym.tasks import Tolerance
+from ptxgym.tasks import TASKS, Tolerance, get_task
 
 
 def _compare(output, reference, tolerance=Tolerance(), distribution="normal"):  # noqa: B008 frozen
@@ -88,6 +88,41 @@ def test_a_few_outliers_may_exceed_the_limit_for_spiky_inputs_alone():
     output[:11] = reference[:11]
     output[3] = math.nan
     assert not _compare(output, reference, distribution="spiky").passed
+
+
+def test_a_stray_element_may_exceed_the_limit_a_little_where_the_task_allows_it():
+    torch.manual_seed(0)
+    reference = torch.randn(1000, dtype=torch.float64)
+    output, limit = reference.clone(), 1e-2 + 1e-2 * reference.abs()
+    tolerance = Tolerance(stray_share=1e-7)
+    output[5] += 1.9 * limit[5]
+    assert _compare(output, reference, tolerance).passed
+    assert not _compare(output, reference).passed
+    output[6] -= 1.1 * limit[6]
+    assert not _compare(output, reference, tolerance).passed, "one of a thousand, not two"
+    output[6] = reference[6]
+    output[5] = reference[5] + 2.1 * limit[5]
+    assert not _compare(output, reference, tolerance).passed, "by a little, not by any amount"
+    output[5] = math.nan
+    assert not _compare(output, reference, tolerance).passed
+
+
+def test_rounding_once_to_bf16_makes_a_stray_element_in_the_causal_backward_pass():
+    """Looked for among 200 seeds of 64 heads; the first 64 queries are enough, and all but dS is exact."""
+    task, rows, generator = get_task("PTXBench-MHABackwardCausal-H100-D96"), 64, torch.Generator().manual_seed(57)
+    q, k, v, dout = (torch.randn(64, rows, 96, generator=generator).bfloat16().double() for _ in range(4))
+    scale, mask = 96**-0.5, torch.full((rows, rows), -math.inf, dtype=torch.float64).triu(1)
+    p = (q @ k.mT * scale + mask).softmax(-1)
+    ds = p * (dout @ v.mT - (dout * (p @ v).bfloat16().double()).sum(-1, keepdim=True))
+    result = _compare((ds.bfloat16().double() @ k * scale).bfloat16(), ds @ k * scale, task.tolerance)
+    assert result.bad_elements == 1
+    assert result.passed
+
+
+def test_no_other_task_allows_stray_elements():
+    assert {t.operator.name.partition("-")[0] for t in TASKS.values() if t.tolerance.stray_share} == {
+        "MHABackwardCausal"
+    }
 
 
 def test_full_precision_holds_inside_and_is_undone():
