@@ -127,12 +127,12 @@ below were compared with an H200's answers to about 5,000 calls
 _HARDWARE = """\
 ## Beside a GPU
 
-`tests/gpu/test_hardware.py` launches the Hopper kernels of `tests/corpus` and the wrapper tests of the knowledge pack on
-a GPU too, 143 launches, and holds what they compute to the same references: all agreed on one NVIDIA H200 (driver
-580.159.04, nvcc 13.0.88). FP8 products differ more than the rest: Hopper adds them in about 14 bits, the simulator in
-fp32. What else the two disagreed on became a finding of the simulator: which element types a tensor copy reduces
-(`tensor-reduction`), and where it may begin (`tensor-coordinate`). `python -m tests.hardware` counts instructions on
-both; its table has not been made yet.
+`tests/gpu/test_hardware.py` launches the Hopper kernels of `tests/corpus` and the wrapper tests of the knowledge pack
+on a GPU too, 143 launches, and holds what they compute to the same references. On one NVIDIA H200 (driver 580.159.04,
+nvcc 13.0.88, 29 November 2026) none disagreed. FP8 products differ more than the rest: Hopper adds them in about 14
+bits, the simulator in fp32. What else the two disagreed on before became a finding of the simulator: which element
+types a tensor copy reduces (`tensor-reduction`), and where it may begin (`tensor-coordinate`). `python -m
+tests.hardware` counts instructions on both; its table has not been made yet.
 """
 
 
