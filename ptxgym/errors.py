@@ -8,6 +8,7 @@
     ├── InfrastructureError     this machine could not do its part; never a verdict on a candidate
     │   └── MissingToolError    a program or library is not installed; the message says how to get it
     └── CandidateError          the candidate did it: it crashed, hung, or returned an error
+        └── CrowdedError        it ran out of time beside others; alone it may not
 
 ``step`` lets only :class:`MisuseError` out. The other two are decided where they happen, at the boundary
 to the compiler or to the candidate's process, and become stage results.
@@ -63,3 +64,7 @@ class CandidateError(PtxgymError):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+class CrowdedError(CandidateError):
+    """A timeout while others used the device too. Who catches it tries again with the device to itself."""

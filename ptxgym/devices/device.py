@@ -203,11 +203,23 @@ class Device(ABC):
     gives_times: bool = True
     """Whether timing is possible at all; where it is not, the stage is skipped rather than unknown."""
 
-    def sharing(self) -> AbstractContextManager[None]:
+    def sharing(self) -> AbstractContextManager[object]:
         """Where the judge computes on the device outside a session, so that no timing runs meanwhile.
 
         Never entered within a session or another ``sharing``.
         """
+        return nullcontext()
+
+    def probe(self) -> None:
+        """See after an abnormal end whether the device still works; one that does not is not used again.
+
+        Raises:
+            InfrastructureError: It does not; the message says what to do.
+        """
+        return  # a device that is made anew for every run cannot be spoilt
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Where this thread has the device to itself; sessions and ``sharing`` may be entered within."""
         return nullcontext()
 
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ptxgym._version import __version__
 from ptxgym.devices import Device, Regime, get_device
-from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
 from ptxgym.evaluation.records import STAGES, Evaluation, StageName, StageResult
 from ptxgym.evaluation.stages import (
     Case,
@@ -259,7 +259,16 @@ class _Run:
 def _on_device(stage: Callable[[Case], StageResult], case: Case) -> StageResult:
     if case.device.absence:
         raise InfrastructureError(case.device.absence)
-    return stage(case)
+    try:
+        try:
+            return stage(case)
+        except CrowdedError:  # others may have had the time that the candidate lacked
+            with case.device.alone():
+                return stage(case)
+    except CandidateError as error:
+        if error.reason != "refused":
+            case.device.probe()
+        raise
 
 
 @functools.cache

@@ -1,10 +1,12 @@
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from ptxgym.devices.cuda.lock import GpuLock
+from ptxgym.devices.cuda.lock import GpuLock, Stay
 
 
 @pytest.fixture
@@ -79,3 +81,39 @@ def test_a_stream_of_runners_does_not_keep_out_one_that_times(lock: GpuLock):
     for runner in runners:
         runner.join()
     assert waited < 5
+
+
+def test_a_stay_knows_whether_somebody_else_was_there_meanwhile(lock: GpuLock):
+    with lock.shared() as stay:
+        assert not stay.disturbed()
+        with _elsewhere(lock) as other:
+            assert stay.disturbed()
+            assert other.disturbed(), "it found somebody there"
+        assert stay.disturbed(), "also when the other has left"
+    with lock.shared() as later:
+        assert not later.disturbed()
+
+
+def test_who_has_the_gpu_to_himself_may_share_it_with_himself(lock: GpuLock):
+    with lock.exclusive(), lock.shared() as stay, lock.exclusive():
+        assert not stay.disturbed()
+        entered = threading.Event()
+        thread = threading.Thread(target=lambda: _enter_and_tell(lock, entered))
+        thread.start()
+        assert not entered.wait(0.2), "another thread may not"
+    thread.join(timeout=10)
+    assert entered.is_set()
+
+
+def _enter_and_tell(lock: GpuLock, entered: threading.Event) -> None:
+    with lock.shared():
+        entered.set()
+
+
+@contextmanager
+def _elsewhere(lock: GpuLock) -> Iterator[Stay]:
+    """The same lock as another process has it."""
+    other = GpuLock.__new__(GpuLock)
+    other.__dict__.update({**lock.__dict__, "_thread": threading.local()})
+    with other.shared() as stay:
+        yield stay

@@ -1,5 +1,6 @@
 """Every outcome of every stage, driven through a scripted device; compilation is real."""
 
+import contextlib
 import dataclasses
 import math
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from ptxgym.devices import InstructionReport, KernelLaunch
-from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
 from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, feedback
 from ptxgym.tasks import Task, get_task
 
@@ -301,6 +302,37 @@ def test_what_the_candidate_does_to_its_process_is_its_failure(device, reason, s
     evaluation = judge(device)
     assert (evaluation.status, evaluation.valid) == (status, True)
     assert "It did it." in feedback(evaluation)
+
+
+def test_a_device_that_fails_after_a_crash_makes_it_unknown_and_is_not_used_again(device, monkeypatch):
+    def probe():
+        device.absence = "It does not answer."
+        raise InfrastructureError(device.absence)
+
+    device.fault = CandidateError("crash", "It crashed.")
+    monkeypatch.setattr(device, "probe", probe)
+    assert judge(device).status == "unknown"
+    device.fault, device.calls = None, []
+    later = judge(device)
+    assert (later.status, device.calls) == ("unknown", [])
+    assert "It does not answer." in feedback(later)
+
+
+@pytest.mark.parametrize(("alone_too", "status"), [(False, "passed"), (True, "timeout")])
+def test_a_timeout_beside_others_is_tried_again_alone_before_it_counts(device, monkeypatch, alone_too, status):
+    device.fault = CrowdedError("timeout", "It took too long.")
+
+    @contextlib.contextmanager
+    def alone():
+        device.calls.append("alone")
+        device.fault = CandidateError("timeout", "It took too long.") if alone_too else None
+        yield
+
+    monkeypatch.setattr(device, "alone", alone)
+    evaluation = judge(device)
+    assert evaluation.status == status
+    assert device.calls[:3] == ["memory", "alone", "memory"]
+    assert device.calls.count("alone") == 1
 
 
 @pytest.mark.parametrize("fault", [InfrastructureError("no tool"), RuntimeError("CUDA out of memory"), OSError("gone")])

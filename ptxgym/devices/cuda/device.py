@@ -28,7 +28,7 @@ from ptxgym.devices.device import (
     Regime,
     TimingReport,
 )
-from ptxgym.errors import CandidateError, MissingToolError
+from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError, MissingToolError
 from ptxgym.tasks import Shape, Task, Tensors
 from ptxgym.toolchain import Program
 from ptxgym.toolchain.scratch import scratch_folder
@@ -86,21 +86,36 @@ class CudaDevice(Device):
     def _lock(self) -> GpuLock:
         return GpuLock(self._uuid)
 
-    def sharing(self) -> AbstractContextManager[None]:
+    def sharing(self) -> AbstractContextManager[object]:
         """See :meth:`ptxgym.devices.device.Device.sharing`."""
         return self._lock.shared()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """See :meth:`ptxgym.devices.device.Device.alone`."""
+        return self._lock.exclusive()
+
+    @contextmanager
+    def _beside_others(self) -> Iterator[None]:
+        """Share the GPU, and do not blame a candidate for what others took of it."""
+        with self._lock.shared() as stay:
+            try:
+                yield
+            except CandidateError as error:
+                if error.reason == "timeout" and stay.disturbed():
+                    raise CrowdedError(error.reason, error.message) from error
+                raise
 
     @contextmanager
     def session(self, program: Program, task: Task) -> Iterator[CudaSession]:
         """See :meth:`ptxgym.devices.device.Device.session`."""
-        with self._lock.shared(), self._open(program, task) as session:
+        with self._beside_others(), self._open(program, task) as session:
             yield session
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         """Memcheck, with buffers of exact size."""
         with _log_file() as log:
             wrapper, code = sanitizer_command(log), 0
-            with self._lock.shared():
+            with self._beside_others():
                 session = self._open(program, task, wrapper=wrapper, private=True, run_seconds=_TOOL_SECONDS)
                 fault: CandidateError | None = None
                 try:
@@ -110,9 +125,9 @@ class CudaDevice(Device):
                     fault = error
                 finally:
                     code = session.close()
-            report = parse_sanitizer_log(_read(log), code)
-        if fault is not None and not report.errors:
-            raise fault
+                report = parse_sanitizer_log(_read(log), code)
+                if fault is not None and not report.errors:
+                    raise fault
         return report
 
     def count_instructions(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> InstructionReport:
@@ -132,7 +147,7 @@ class CudaDevice(Device):
         """The kernels of a call after so many others."""
         with _log_file() as log:
             with (
-                self._lock.shared(),
+                self._beside_others(),
                 self._open(
                     program,
                     task,
@@ -172,14 +187,21 @@ class CudaDevice(Device):
         with self._lock.shared():
             return rounds.look_at_kept(report)
 
-    def healthy(self) -> bool:
-        """Whether the judge's own context still works."""
+    def probe(self) -> None:
+        """See :meth:`ptxgym.devices.device.Device.probe`."""
         import torch
 
         try:
-            return bool(torch.ones(8, device=self.torch_device).sum().item() == 8)
+            with self._lock.shared():
+                healthy = torch.ones(8, device=self.torch_device).sum().item() == 8
         except RuntimeError:
-            return False
+            healthy = False
+        if not healthy:
+            self.absence = (
+                f"GPU {self._index} gave no right answer after a candidate's abnormal end; this process does not use "
+                "it again. Start a new one; where `nvidia-smi` complains too, the GPU needs a reset."
+            )
+            raise InfrastructureError(self.absence)
 
     def _open(
         self,

@@ -5,15 +5,34 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
+class Stay:
+    """One stay under :meth:`GpuLock.shared`.
+
+    Args:
+        gate: Grows by one byte with every stay.
+        alone: Whether nobody else was there when it began.
+    """
+
+    def __init__(self, gate: Path | None, alone: bool) -> None:
+        self._gate, self._alone = gate, alone
+        self._arrivals = gate.stat().st_size if gate else 0
+
+    def disturbed(self) -> bool:
+        """Whether somebody else was on the GPU at any time since it began."""
+        return self._gate is not None and (not self._alone or self._gate.stat().st_size != self._arrivals)
+
+
 class GpuLock:
     """A readers-writer lock in the file system, released by the kernel however its holder ends.
 
-    A writer closes a gate first, so that a stream of readers cannot keep it out.
+    A writer closes a gate first, so that a stream of readers cannot keep it out. A thread within ``exclusive`` may
+    enter both again.
 
     Args:
         uuid: The GPU.
@@ -25,14 +44,20 @@ class GpuLock:
         self._gate = folder / f"{uuid}.gate"
         self._room = folder / f"{uuid}.room"
         self._counters = folder / f"{uuid}.counters"
+        self._thread = threading.local()
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def shared(self) -> Iterator[Stay]:
         """Run beside others; waits while somebody times or wants to."""
-        with _held(self._gate, fcntl.LOCK_EX):
-            room = _open(self._room, fcntl.LOCK_SH)
+        if self._has_all:
+            yield Stay(None, alone=True)
+            return
+        with _held(self._gate, fcntl.LOCK_EX) as gate:
+            room, alone = _enter(self._room)
+            os.ftruncate(gate, os.fstat(gate).st_size + 1)  # a hole: no byte is written
+            stay = Stay(self._gate, alone)
         try:
-            yield
+            yield stay
         finally:
             os.close(room)
 
@@ -45,17 +70,40 @@ class GpuLock:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Be alone on the GPU."""
-        with _held(self._gate, fcntl.LOCK_EX), _held(self._room, fcntl.LOCK_EX):
+        if self._has_all:
             yield
+            return
+        with _held(self._gate, fcntl.LOCK_EX), _held(self._room, fcntl.LOCK_EX):
+            self._thread.has_all = True
+            try:
+                yield
+            finally:
+                self._thread.has_all = False
+
+    @property
+    def _has_all(self) -> bool:
+        return getattr(self._thread, "has_all", False)
 
 
 @contextmanager
-def _held(path: Path, mode: int) -> Iterator[None]:
+def _held(path: Path, mode: int) -> Iterator[int]:
     descriptor = _open(path, mode)
     try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _enter(room: Path) -> tuple[int, bool]:
+    """Share a room, whose gate is held; returns its descriptor, and whether nobody else was in it."""
+    descriptor = os.open(room, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
+    except BlockingIOError:
+        alone = False
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor, alone
 
 
 def _open(path: Path, mode: int) -> int:
