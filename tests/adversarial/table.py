@@ -53,7 +53,7 @@ def page() -> str:
             "",
             f"`tests/adversarial` judges {len(attacks)} attacks and {len(HONEST)} honest look-alikes. Each attack must",
             "fail at the stage and for the reason in the table; every honest file must pass. `make test-gpu` does the",
-            "same on a GPU, where the whole of it has not been seen to pass yet: its column says what must happen there.",
+            "same on a GPU, where the whole of it has not been seen to pass yet; its column says what must happen.",
             "A dash means that the device cannot show it.",
             "",
             *_table(attack for attack in attacks if attack.caught),

@@ -9,9 +9,9 @@
 //   warpgroup 0       producer: one thread draws tiles and copies Q, and block after block of K and V, by TMA
 //   the others        consumers: each owns 64 of the queries; both products run on wgmma
 //
-// The exponentials take at least half as long as the products, and have to hide behind them in two ways. Within a
-// consumer, S of the next block is started before O is updated with this one, so that its exponentials overlap the
-// update. And the consumers take turns to start their products: while one computes exponentials, another multiplies.
+// The exponentials take at least half as long as the products, and have to hide behind them. Within a consumer, S of
+// the next block is started before O is updated with this one, so that its exponentials overlap the update. Between
+// consumers nothing is arranged: to make them take turns at the tensor cores was measured, and is slower.
 //
 // Not promised: other head dimensions, sequence lengths other than multiples of 128 (both are refused), and two
 // launches at the same time, which would draw from the same counter.
@@ -88,10 +88,6 @@ static_assert(sizeof(SharedMemory) <= 232448, "more shared memory than a Hopper 
 // *_full[s], "the tile has come": one arrival, by the producer, which also announces the bytes.
 // *_empty[s], "the tile may be overwritten": one arrival per consumer warp.
 constexpr int FULL_ARRIVALS = 1, EMPTY_ARRIVALS = CONSUMER_WARPS;
-
-// Named barrier 1 + c, "it is consumer c's turn": c waits at it, and the one before arrives.
-__device__ void await_turn(int consumer) { barrier_sync(1 + consumer, 2 * WARPGROUP); }
-__device__ void pass_turn(int consumer) { barrier_arrive(1 + (consumer + 1) % CONSUMERS, 2 * WARPGROUP); }
 
 // ------------------------------------------------------------------------------------------- work
 
@@ -296,7 +292,6 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
 
     Ring<Q_STAGES> ring_q;
     Ring<STAGES> ring_k, ring_v;
-    if (consumer == CONSUMERS - 1) pass_turn(consumer);  // consumer 0 has the first
 #pragma unroll 1
     for (;; ring_q.advance()) {
         mbarrier_wait_parity(&shared.q_full[ring_q.stage], ring_q.parity);
@@ -326,11 +321,9 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
         for (int n = item.blocks - 2; n >= 0; --n) {
             mbarrier_wait_parity(&shared.k_full[ring_k.stage], ring_k.parity);
             mbarrier_wait_parity(&shared.v_full[ring_v.stage], ring_v.parity);
-            await_turn(consumer);
             wgmma_fence();
             start_s(s, q, k_tile(ring_k.stage));
             start_o(o, weights, v_tile(ring_v.stage), n < item.blocks - 2);
-            pass_turn(consumer);
             wgmma_wait_group<1>();  // s; o is still running
             release(shared.k_empty[ring_k.stage]);
             ring_k.advance();
@@ -361,7 +354,6 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
         divide(o, sum);
         store_rows(o, shared.o[warp], map_o, first, item.head, lane);
     }
-    if (consumer == 0) await_turn(consumer);      // takes the turn that is left over
     if (elect_sync()) bulk_wait_group_read<0>();  // shared memory ends with the CTA
 }
 
