@@ -23,8 +23,8 @@ from ptxgym.evaluation.stages import (
     correctness_stage,
     instructions_stage,
     memory_stage,
-    timing_stage,
 )
+from ptxgym.evaluation.timing_stage import timing_stage
 from ptxgym.tasks import Task
 from ptxgym.toolchain import (
     Cache,

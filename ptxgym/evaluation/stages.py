@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import secrets
-import statistics
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ptxgym.devices import Device, InstructionReport, KernelExecution, KernelLaunch, Regime, Session, TimingReport
+from ptxgym.devices import Device, InstructionReport, KernelExecution, Regime, Session
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
@@ -23,9 +22,7 @@ from ptxgym.evaluation.records import (
     MemoryEvidence,
     OutputComparison,
     StageResult,
-    TimingEvidence,
 )
-from ptxgym.evaluation.statistics import median_ratio
 from ptxgym.tasks import DISTRIBUTIONS, Architecture, Distribution, Shape, Task, Tensors, format_shape
 from ptxgym.toolchain import Program, ptx, sass
 from ptxgym.toolchain.ablation import ablate
@@ -36,27 +33,9 @@ InstructionRule = Literal["work", "paper"]
 WORK_FRACTION_LIMIT = 0.9
 """Share of the operator's FLOPs that target tensor instructions must execute under ``instruction_rule="work"``."""
 
-_ROOFLINE_SLACK = 0.98
-"""Below this share of the roofline's time a measurement is implausible; clocks and sensors are a little inexact."""
-
 _ENOUGH_WITHOUT = 0.5
 """Share of the operator's FLOPs that other instructions must be able to do before a kernel is run without the target
 ones. Honest kernels stay far below it; decoys have to do all of the work twice."""
-
-_ROUND_TRIP_SECONDS, _LAUNCH_SECONDS = 300e-6, 10e-6
-"""What the judge's clock may show besides device time: once per measurement for the request and its reply, and once
-per call for its launch. Both are above what was measured, since a candidate must not be accused for them."""
-
-_WALL_SLACK = 1.08
-"""A speedup counts as far as the judge's clock bears it out, times this: the two are measured one after the other, at
-clocks that differ by a few percent."""
-
-_CLOCK_MISMATCH = 1.5
-"""A recorded time that is so many times better than the judge's clock is a forgery, or leaves work out."""
-
-_RECOUNTS = 2
-"""How often instructions are counted again before a timed kernel that was not counted is held against a candidate:
-which kernels a call launches may be a choice that was made by the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,15 +174,16 @@ def _compare_shape(
         outputs, record = session.run(inputs)
         mutated += record.mutated_inputs
         overrun += record.overrun_outputs
-        found += _compare_outputs(case, shape, distribution, inputs, outputs)
+        found += compare_outputs(case, shape, distribution, inputs, outputs)
         if not all(comparison.passed for comparison in found):
             break
     return found
 
 
-def _compare_outputs(
+def compare_outputs(
     case: Case, shape: Shape, distribution: Distribution, inputs: Tensors, outputs: Tensors
 ) -> list[OutputComparison]:
+    """Every output against the reference of its inputs."""
     with full_precision():
         reference = case.task.operator.reference(inputs)
     return [
@@ -238,7 +218,7 @@ def _correctness_reason(evidence: CorrectnessEvidence) -> tuple[str, str]:
 
 def instructions_stage(case: Case) -> StageResult:
     """Which instructions were executed, and how much of the work they did."""
-    report = _count(case)
+    report = count_instructions(case)
     case.counted.append(report)
     evidence = instruction_evidence(report, case.program, case.task)
     reason, message = _instruction_reason(evidence, case)
@@ -283,12 +263,12 @@ def _decoy_reason(case: Case, report: InstructionReport) -> tuple[str, str]:
                 outputs, _ = session.run(inputs)
         except CandidateError:  # it misses what the instructions computed
             return "", ""
-    if all(comparison.passed for comparison in _compare_outputs(case, shape, "normal", inputs, outputs)):
+    if all(comparison.passed for comparison in compare_outputs(case, shape, "normal", inputs, outputs)):
         return "decoy", "The output is right without the target instructions: what they computed is not used."
     return "", ""
 
 
-def _count(case: Case) -> InstructionReport:
+def count_instructions(case: Case) -> InstructionReport:
     """Count on every shape that is countable and not refused; the one where least was done by target instructions."""
     reports = []
     for shape in case.counted_shapes():
@@ -321,7 +301,7 @@ def instruction_evidence(report: InstructionReport, program: Program, task: Task
         tool=report.tool,
         shape=format_shape(report.shape),
         executed=any(name in sass.TARGET_FAMILIES[architecture.target] for name in families),
-        tensor_flops=sum(_target_flops(kernel, report.dialect, architecture) for kernel in report.kernels),
+        tensor_flops=sum(target_flops(kernel, report.dialect, architecture) for kernel in report.kernels),
         required_flops=task.operator.flops(report.shape),
         families=dict(families),
         opcodes=dict(opcodes),
@@ -335,7 +315,7 @@ _TARGET_FLOPS = {"90a": "wgmma/bf16", "100a": "tcgen05/bf16"}
 """The key of :attr:`KernelExecution.tensor_flops` that counts, by target."""
 
 
-def _target_flops(kernel: KernelExecution, dialect: str, architecture: Architecture) -> float:
+def target_flops(kernel: KernelExecution, dialect: str, architecture: Architecture) -> float:
     """BF16 FLOPs by target tensor instructions; NaN where the opcodes do not tell."""
     if dialect == "ptx":
         return kernel.tensor_flops.get(_TARGET_FLOPS[architecture.target], 0)
@@ -363,142 +343,5 @@ def _instruction_reason(evidence: InstructionEvidence, case: Case) -> tuple[str,
         return (
             "token_use",
             f"Target tensor instructions executed only {share} of the operator's FLOPs in bf16.",
-        )
-    return "", ""
-
-
-def timing_stage(case: Case) -> StageResult:
-    """Speedup over the library, and whether the measurement can be believed."""
-    import torch
-
-    task, shape = case.task, case.task.workload
-    with case.device.sharing():
-        drawn = case.make_inputs(shape, "normal")
-    generator = torch.Generator(device=case.device.torch_device)
-    generator.manual_seed(secrets.randbits(63))
-
-    def draw() -> Tensors:
-        return task.operator.redraw(drawn, shape, generator)
-
-    def check(inputs: Tensors, outputs: Tensors) -> bool:
-        return all(comparison.passed for comparison in _compare_outputs(case, shape, "normal", inputs, outputs))
-
-    report = case.device.time(case.program, task, shape, draw, check, case.regime)
-    if min(round_.candidate for round_ in report.rounds) <= 0:
-        return StageResult(
-            stage="timing",
-            status="failed",
-            reason="no_kernel",
-            message="A timed call launched nothing on the device.",
-        )
-    evidence = timing_evidence(report, case)
-    reason, message = _timing_reason(evidence, case.program)
-    if not reason and (other := _other_kernels(report, case)):
-        reason, message = "other_kernels", other
-    return StageResult(
-        stage="timing",
-        status="failed" if reason else "passed",
-        reason=reason,
-        message=message,
-        evidence=evidence,
-    )
-
-
-def _other_kernels(report: TimingReport, case: Case) -> str:
-    """Why the timed calls are not like those whose instructions were counted; empty when they are."""
-    if not case.counted or not case.counted[0].kernels:  # that stage was not asked for, or could not tell
-        return ""
-    complaint = _unlike(report, case)
-    for _ in range(_RECOUNTS):
-        if complaint:
-            case.counted.append(_count(case))
-            complaint = _unlike(report, case)
-    return complaint
-
-
-def _unlike(report: TimingReport, case: Case) -> str:
-    counted = [kernel for instructions in case.counted for kernel in instructions.kernels]
-    other = sorted(set(report.candidate_kernels) - {kernel.name for kernel in counted})
-    if other:
-        return f"Timed calls launched a kernel that was not there when instructions were counted: {other[0][:200]}."
-    first = instruction_evidence(case.counted[0], case.program, case.task)
-    if case.instruction_rule != "work" or first.work_fraction < WORK_FRACTION_LIMIT:
-        return ""
-    most: dict[str, tuple[float, int]] = {}  # FLOPs and warps of the counted launch that did most
-    for kernel in counted:
-        flops = _target_flops(kernel, case.counted[0].dialect, case.task.architecture)
-        most[kernel.name] = max(most.get(kernel.name, (0.0, 0)), (flops, kernel.warps))
-    needed = WORK_FRACTION_LIMIT * case.task.operator.flops(case.task.workload)
-    if any(
-        sum(_likely_flops(launch, *most[launch.name]) for launch in call) < needed for call in report.candidate_calls
-    ):
-        return "A timed call launched less of the kernels that had executed the target instructions."
-    return ""
-
-
-def _likely_flops(launch: KernelLaunch, flops: float, warps: int) -> float:
-    """What timed launches of a kernel do if each does what a counted one of as many warps did."""
-    share = min(1.0, launch.warps / warps) if launch.warps and warps else 1.0
-    return launch.count * flops * share
-
-
-def timing_evidence(report: TimingReport, case: Case) -> TimingEvidence:
-    """From rounds to a speedup with its interval."""
-    candidate = [round_.candidate for round_ in report.rounds]
-    library = [round_.reference for round_ in report.rounds]
-    operator, shape = case.task.operator, case.task.workload
-    flops = operator.flops(shape)
-    speedup, low, high = median_ratio(library, candidate)
-    supported = _WALL_SLACK * _wall_speedup(report)
-    reference = statistics.median(library)
-    seconds = max(statistics.median(candidate), reference / supported)
-    return TimingEvidence(
-        speedup=min(speedup, supported),
-        speedup_low=min(low, supported),
-        speedup_high=min(high, supported),
-        claimed_speedup=speedup,
-        candidate_seconds=seconds,
-        reference_seconds=reference,
-        tflops=flops / seconds / 1e12,
-        roofline_seconds=case.device.info.roofline_seconds(case.task.architecture, flops, operator.bytes(shape)),
-        sm_clock_mhz=round(statistics.median([r.sm_clock_mhz for r in report.rounds if r.sm_clock_mhz] or [0])),
-        regime=report.regime,
-        report=report,
-    )
-
-
-def _wall_speedup(report: TimingReport) -> float:
-    """Library over candidate by the judge's clock, the candidate's launches given for free; infinite when unknown."""
-    launch = _LAUNCH_SECONDS + _ROUND_TRIP_SECONDS / report.wall_calls
-    seconds = report.wall_seconds_per_call - launch
-    if not report.reference_wall_seconds_per_call or seconds <= 0:
-        return math.inf
-    return report.reference_wall_seconds_per_call / seconds
-
-
-def _timing_reason(evidence: TimingEvidence, program: Program) -> tuple[str, str]:
-    report = evidence.report
-    if not report.warmup_correct or any(round_.correct is False for round_ in report.rounds):
-        return "wrong_when_timed", "An output of a timed call was wrong: every call gets new inputs."
-    if not report.wall_correct:
-        return (
-            "wrong_when_timed",
-            "Of calls back to back, each with its own buffers, one had a wrong output once the device was idle.",
-        )
-    foreign = set(report.candidate_kernels) - {kernel.name for kernel in program.instructions}
-    if foreign:
-        return (
-            "foreign_kernel",
-            f"Kernels ran that are not in this source: {', '.join(sorted(foreign))[:300]}.",
-        )
-    if statistics.median(round_.candidate for round_ in report.rounds) < _ROOFLINE_SLACK * evidence.roofline_seconds:
-        return (
-            "below_roofline",
-            "The measured time is shorter than this device can do the operator's work in.",
-        )
-    if evidence.claimed_speedup > _CLOCK_MISMATCH * _wall_speedup(report):
-        return (
-            "clock_mismatch",
-            "Calls take longer by the judge's clock than the device time that was recorded.",
         )
     return "", ""

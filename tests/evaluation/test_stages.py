@@ -227,7 +227,7 @@ def test_a_speedup_counts_as_far_as_the_judges_clock_bears_it_out(device):
     timing = evaluation.stage("timing").evidence
     assert evaluation.status == "passed", "host code may be slow"
     assert timing.claimed_speedup == pytest.approx(0.95, rel=0.01)
-    launch = 10e-6 + 300e-6 / 8
+    launch = 10e-6 + 700e-6 / 8
     assert evaluation.speedup == pytest.approx(1.08 * 0.76e-3 / (1.1e-3 - launch))
     assert timing.speedup_low <= timing.speedup_high == evaluation.speedup
     assert "clock" in feedback(evaluation)
