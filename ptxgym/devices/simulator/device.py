@@ -56,8 +56,12 @@ class SimulatorDevice(Device):
         self.info = DeviceInfo(kind="simulator", name=gpu.name, multiprocessors=gpu.processors)
 
     def session(self, program: Program, task: Task) -> SimulatorSession:
-        """Start a candidate's process and, beside it, the process that simulates."""
-        return SimulatorSession(program, task, self._run_seconds, functools.partial(self._keep, program))
+        """Start a candidate's process and, beside it, the process that simulates.
+
+        Races and other broken contracts are looked for by :meth:`check_memory` alone; faults are found here too.
+        """
+        keep = functools.partial(self._keep, program)
+        return SimulatorSession(program, task, self._run_seconds, keep, checks=False)
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         """Run once; the findings of severity *error* are the errors.
@@ -115,7 +119,7 @@ class SimulatorDevice(Device):
         self, program: Program, task: Task, shape: Shape, inputs: Tensors
     ) -> tuple[dict[str, Any], CandidateError | None]:
         """The evidence of one run, and how the candidate failed."""
-        with self.session(program, task) as session:
+        with SimulatorSession(program, task, self._run_seconds) as session:
             try:
                 session.bind(shape)
                 session.run(inputs)

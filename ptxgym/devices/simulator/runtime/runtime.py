@@ -48,14 +48,15 @@ class Runtime:
     Args:
         arena: Its memory.
         architecture: ``90a`` or ``100a``.
+        checks: Whether launches are watched for races and the other contracts; faults are found without.
     """
 
-    def __init__(self, arena: Arena, architecture: str) -> None:
+    def __init__(self, arena: Arena, architecture: str, checks: bool = True) -> None:
         self.gpu = GPUS[architecture]
         self.arena = arena
         executor_memory = GlobalMemory()
         self.memory = DeviceMemory(arena, executor_memory)
-        self._machine = Machine(executor_memory, architecture)
+        self._machine = Machine(executor_memory, architecture, checks=checks)
         self._modules: dict[int, Module] = {}
         self._numbers = count(1)
         self._functions: dict[int, DeviceFunction] = {}

@@ -41,6 +41,7 @@ class SimulatorSession(Session):
         task: Its operator decides the buffers.
         run_seconds: How long one call of ``run`` may take.
         on_run: Told of every call that went well: its shape, how many calls came before it, and its evidence.
+        checks: Whether launches are watched for races and the other contracts, which costs a third of the time.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class SimulatorSession(Session):
         task: Task,
         run_seconds: float = 120.0,
         on_run: Callable[[Shape, int, dict[str, Any]], None] | None = None,
+        checks: bool = True,
     ) -> None:
         self._task, self._run_seconds = task, run_seconds
         self._on_run, self._calls = on_run, 0
@@ -64,7 +66,13 @@ class SimulatorSession(Session):
         try:
             self._process = CandidateProcess(program, {"PTXGYM_SIMULATOR": self._host.address})
             resources = {k.name: [k.registers, k.stack_bytes] for k in program.kernels}
-            self._host.order("start", architecture=task.architecture.target, ptx=str(program.ptx), resources=resources)
+            self._host.order(
+                "start",
+                architecture=task.architecture.target,
+                ptx=str(program.ptx),
+                resources=resources,
+                checks=checks,
+            )
             self._process.ask("start", driver=str(libraries.driver), runtime=str(libraries.runtime))
         except BaseException:
             self.close()
