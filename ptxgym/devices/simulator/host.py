@@ -95,7 +95,9 @@ class Host:
             self._control.sendall(json.dumps(reply).encode() + b"\n")
         return bool(chunk)
 
-    def order_start(self, architecture: str, ptx: str, resources: dict[str, list[int]], checks: bool) -> dict[str, Any]:
+    def order_start(
+        self, architecture: str, ptx: str, resources: dict[str, list[int]], checks: bool = True
+    ) -> dict[str, Any]:
         """Load the program."""
         self._runtime = Runtime(self._arena, architecture, checks)
         return {"problem": problem} if (problem := self._runtime.load_program(ptx, resources)) else {}
