@@ -60,7 +60,8 @@ def test_variants_of_the_examples_are_clean_and_right(name, kernel):
 
 
 def test_a_plain_cuda_kernel_is_correct_without_target_instructions(kernel):
-    evaluation = _judge(ID, kernel("gemm_plain_cuda"))
+    task = dataclasses.replace(get_task(ID), probes=({"M": 256, "N": 256, "K": 128},))
+    evaluation = _judge(task, kernel("gemm_plain_cuda"))
     assert evaluation.status == "target_instructions_missing"
     assert (evaluation.correct, evaluation.work_fraction) == (True, 0)
 

@@ -13,6 +13,9 @@ from ptxgym.toolchain import compile_source, read_source
 from .suite import ATTACKS, FOLDER, HONEST, Attack, expected_status, impatience, judge, source, task
 from .table import PAGE, page
 
+# One process judges them all, two at a time: each that has one of these tests begins all of them.
+pytestmark = pytest.mark.xdist_group("adversarial")
+
 Judged = Callable[[Path], Evaluation]
 _MARK = Path("/dev/shm/ptxgym-adversarial-mark")
 
