@@ -15,7 +15,7 @@ quickstart: $(READY)  ## judge the example kernel on whatever this machine has
 	$(BIN)/ptxgym evaluate $(KERNEL) --env $(TASK) || test $$? -eq 3
 
 test: $(READY) lint  ## everything that needs no GPU
-	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadgroup
+	$(BIN)/python -m pytest -m "not gpu" -n auto
 
 test-integrations: $(ENVS)-openenv/ready $(ENVS)-verl/ready  ## the RL frameworks that want environments of their own
 	$(ENVS)-openenv/bin/python -m pytest tests/integrations/test_openenv.py tests/integrations/test_imports.py

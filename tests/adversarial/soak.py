@@ -224,7 +224,7 @@ def brief() -> list[Item]:
     assert evidence is not None
     honest, hostile = ("", "", "passed"), (*evidence, "")
     return [
-        Item(plain, honest, (), "judge", 4.0),
+        Item(plain, honest, (), "judge", 1.0),  # also when the compiled program is kept from before
         Item(exits, hostile, (), "", 0),
         Item(plain, honest, (), "candidate", 2.5),
         Item(exits, hostile, (), "candidate", 0.5),

@@ -1,7 +1,6 @@
 """No attack passes, and no honest look-alike is accused."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ from ptxgym.toolchain import compile_source, read_source
 
 from .suite import ATTACKS, FOLDER, HONEST, Attack, expected_status, impatience, judge, source, task
 from .table import PAGE, page
-
-# One process judges them all, two at a time: each that has one of these tests begins all of them.
-pytestmark = pytest.mark.xdist_group("adversarial")
 
 Judged = Callable[[Path], Evaluation]
 _MARK = Path("/dev/shm/ptxgym-adversarial-mark")
@@ -31,16 +27,11 @@ def _parameters(where: str) -> Iterator[object]:
 
 
 @pytest.fixture(scope="module")
-def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    """Every selected file, judged two at a time; nothing of them is left behind."""
-    ours = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
-    wanted = [item.callspec.params["path"] for item in ours if "judged" in getattr(item, "fixturenames", ())]
-    paths = dict.fromkeys(wanted)
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    """Judges a file; nothing of any is left behind."""
     folder = tmp_path_factory.mktemp("judge")
-    with impatience(folder), ThreadPoolExecutor(2) as pool:
-        futures = {path: pool.submit(judge, path) for path in paths}
-        yield lambda path: futures[path].result()
-        pool.shutdown(cancel_futures=True)
+    with impatience(folder):
+        yield judge
     assert not list(folder.glob("*")), "a candidate's folder is left"
     assert not _MARK.exists(), "a candidate left a file in /dev/shm"
 
