@@ -27,7 +27,7 @@ from ptxgym.devices.device import KernelExecution
 from ptxgym.devices.simulator import tensor_map
 from ptxgym.devices.simulator.machine import LaunchReport
 from ptxgym.devices.simulator.module import load_module
-from tests.corpus.harness import Device, compile_ptx
+from tests.corpus.harness import Device, compile_ptx, parameter_bytes, three
 from tests.corpus.kernels import GOOD
 from tests.knowledge import cases_math, cases_sync, cases_tma, cases_wgmma  # noqa: F401 -- they register
 from tests.knowledge.cases import CASES, Bench
@@ -124,12 +124,12 @@ class HardwareDevice:
         if shared:
             self._call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
         sizes = [parameter.size for parameter in module.kernels[kernel].parameters]
-        blocks = [_aligned(_bytes(value, size)) for value, size in zip(arguments, sizes, strict=True)]
+        blocks = [_aligned(parameter_bytes(value, size)) for value, size in zip(arguments, sizes, strict=True)]
         pointers = (ctypes.c_void_p * len(blocks))(*(place for _, place in blocks))
-        attribute = _Attribute(_CLUSTER_DIMENSION, b"", (ctypes.c_uint32 * 16)(*_three(cluster or 1)))
+        attribute = _Attribute(_CLUSTER_DIMENSION, b"", (ctypes.c_uint32 * 16)(*three(cluster or 1)))
         config = _Config(
-            (ctypes.c_uint * 3)(*_three(grid)),
-            (ctypes.c_uint * 3)(*_three(block)),
+            (ctypes.c_uint * 3)(*three(grid)),
+            (ctypes.c_uint * 3)(*three(block)),
             shared,
             None,
             ctypes.pointer(attribute),
@@ -173,29 +173,12 @@ class HardwareDevice:
         assert code == 0, f"{name} returned CUDA error {code}"
 
 
-def _bytes(value: Any, size: int) -> bytes:
-    if isinstance(value, bytes):
-        raw = value
-    elif isinstance(value, int):
-        raw = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-    else:
-        raw = np.array(value, f"f{size}").tobytes() if isinstance(value, float) else np.asarray(value).tobytes()
-    assert len(raw) == size
-    return raw
-
-
 def _aligned(raw: bytes) -> tuple[Any, int]:
     """The bytes at an address that suits a tensor map; returns what keeps them alive, and the address."""
     room = (ctypes.c_char * (len(raw) + _MAP_ALIGNMENT))()
     place = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     ctypes.memmove(place, raw, len(raw))
     return room, place
-
-
-def _three(value: Any) -> tuple[int, int, int]:
-    axes = (value,) if isinstance(value, int) else tuple(value)
-    x, y, z = (*axes, 1, 1)[:3]
-    return x, y, z
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ptxgym.devices import candidate
+from ptxgym.devices.lines import LineReader
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.toolchain import Program
 from ptxgym.toolchain.process import ends_within, kill_group, minimal_environment
@@ -61,8 +62,8 @@ class CandidateProcess:
         self._scratch.mkdir()
         self._library = self._scratch / "kernel.so"
         shutil.copyfile(program.library, self._library)
-        self._buffer = bytearray()
         self._connection: socket.socket | None = None
+        self._replies: LineReader | None = None
         with socket.socket(socket.AF_UNIX) as listener:
             address = str(self._folder.path / "judge")
             listener.bind(address)
@@ -79,6 +80,7 @@ class CandidateProcess:
             try:
                 self._folder.belongs_to(self._process.pid)
                 self._connection = self._accept(listener)
+                self._replies = LineReader(self._connection, _REPLY_BYTES)
             except BaseException:
                 self.close()
                 raise
@@ -158,22 +160,12 @@ class CandidateProcess:
         )
 
     def _line(self, deadline: float, timeout: float) -> bytes:
-        assert self._connection is not None
-        while b"\n" not in self._buffer:
-            if len(self._buffer) > _REPLY_BYTES:
-                raise ValueError("reply too long")
-            self._connection.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                chunk = self._connection.recv(1 << 20)
-            except TimeoutError:
-                self._hung = True
-                raise self._fault("timeout", f"It did not finish within {timeout:.0f} s.") from None
-            if not chunk:
-                raise ConnectionResetError
-            self._buffer += chunk
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
-        return line
+        assert self._replies is not None
+        try:
+            return self._replies.read(deadline)
+        except TimeoutError:
+            self._hung = True
+            raise self._fault("timeout", f"It did not finish within {timeout:.0f} s.") from None
 
     def _ended(self) -> CandidateError | InfrastructureError:
         """What the end of the process means."""

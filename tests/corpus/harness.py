@@ -99,10 +99,9 @@ class Device:
         block_bytes = bytearray(max(layout.parameter_bytes, 1))
         assert len(arguments) == len(layout.parameters), (len(arguments), len(layout.parameters))
         for parameter, value in zip(layout.parameters, arguments, strict=True):
-            raw = value if isinstance(value, bytes) else _scalar(value, parameter.size)
-            assert len(raw) == parameter.size
+            raw = parameter_bytes(value, parameter.size)
             block_bytes[parameter.offset : parameter.offset + parameter.size] = raw
-        config = LaunchConfig(_three(grid), _three(block), _three(cluster), shared, bytes(block_bytes))
+        config = LaunchConfig(three(grid), three(block), three(cluster), shared, bytes(block_bytes))
         return self.machine.launch(module, kernel, config, limits)
 
     def tile_map(
@@ -122,15 +121,20 @@ class Device:
         return tensor_map.encode(fields)
 
 
-def _scalar(value: Any, size: int) -> bytes:
-    if isinstance(value, int):
-        return (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-    if isinstance(value, float):
-        return np.array(value, f"f{size}").tobytes()
-    return np.asarray(value).tobytes()
+def parameter_bytes(value: Any, size: int) -> bytes:
+    """A kernel's argument (int, float, NumPy scalar or bytes) as the bytes of a parameter."""
+    if isinstance(value, bytes):
+        raw = value
+    elif isinstance(value, int):
+        raw = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+    else:
+        raw = np.array(value, f"f{size}").tobytes() if isinstance(value, float) else np.asarray(value).tobytes()
+    assert len(raw) == size
+    return raw
 
 
-def _three(value: Any) -> tuple[int, int, int]:
+def three(value: Any) -> tuple[int, int, int]:
+    """Extents along x, y and z."""
     axes = (value,) if isinstance(value, int) else tuple(value)
     x, y, z = (*axes, 1, 1)[:3]
     return x, y, z

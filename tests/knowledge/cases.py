@@ -98,22 +98,6 @@ def compiled_only(file: str, kernel: str, covers: str, sass: str, architectures:
     COMPILED_ONLY.append(Case(kernel, file, tuple(covers.split()), tuple(sass.split()), architectures, never))
 
 
-def to_bf16(values: Any) -> Array:
-    """Round to nearest even, by hand; 16-bit codes."""
-    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def from_bf16(codes: Array) -> Array:
-    """The values of 16-bit codes."""
-    return (codes.astype(np.uint32) << 16).view(np.float32)
-
-
-def numbers(seed: int, *shape: int) -> Array:
-    """Normal fp32 numbers."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
 def integers(seed: int, *shape: int) -> Array:
     """Integers from -1000 to 999."""
     return np.random.default_rng(seed).integers(-1000, 1000, shape).astype(np.int32)

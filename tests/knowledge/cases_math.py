@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.knowledge.cases import Array, Bench, Outcome, case, numbers, to_bf16
+from tests.corpus.kernels import numbers, to_bf16
+from tests.knowledge.cases import Array, Bench, Outcome, case
 
 
 @case("math", "functions", "ex2_approx lg2_approx cvt_bf16x2 quad_max quad_sum",

@@ -8,7 +8,8 @@ import numpy as np
 
 from ptxgym.devices.simulator.instructions.tcgen05_mma import decode_instruction
 from ptxgym.devices.simulator.layouts import decode_sm100
-from tests.knowledge.cases import BLACKWELL, Array, Bench, Outcome, case, compiled_only, from_bf16, numbers, to_bf16
+from tests.corpus.kernels import from_bf16, numbers, to_bf16
+from tests.knowledge.cases import BLACKWELL, Array, Bench, Outcome, case, compiled_only
 
 COMMON = (
     "tcgen05_alloc tcgen05_dealloc tcgen05_fence_before_thread_sync tcgen05_fence_after_thread_sync tcgen05_address"

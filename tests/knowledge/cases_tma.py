@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from tests.knowledge.cases import Array, Bench, Outcome, case, numbers
+from tests.corpus.kernels import numbers
+from tests.knowledge.cases import Array, Bench, Outcome, case
 
 # Innermost first: the tensor's sizes, the box (32 floats) and the coordinates of rank 0's copy. Rank 1's box lies
 # behind it along the innermost axis (SHIFT); some of both lies outside of the tensor.

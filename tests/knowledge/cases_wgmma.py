@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from ptxgym.devices.simulator.layouts import decode_sm90
-from tests.knowledge.cases import HOPPER, Bench, Outcome, case, from_bf16, numbers, to_bf16
+from tests.corpus.kernels import from_bf16, numbers, to_bf16
+from tests.knowledge.cases import HOPPER, Bench, Outcome, case
 
 COMMON = "wgmma_fence wgmma_mma_async wgmma_commit_group wgmma_wait_group wgmma_row wgmma_column"
 

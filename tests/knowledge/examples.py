@@ -9,7 +9,8 @@ import numpy as np
 
 from ptxgym.devices.simulator.machine import LaunchReport, Limits
 from tests.corpus.harness import Device
-from tests.knowledge.cases import Array, Outcome, from_bf16, numbers, to_bf16
+from tests.corpus.kernels import from_bf16, numbers, to_bf16
+from tests.knowledge.cases import Array, Outcome
 from tests.knowledge.harness import module_of
 
 KNOWLEDGE = Path(__file__).parents[2] / "knowledge"

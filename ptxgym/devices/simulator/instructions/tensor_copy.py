@@ -24,6 +24,9 @@ _LOAD = (
     f"{_DIMENSIONS} shared::cluster shared::cta global tile tile::gather4 tile::scatter4 mbarrier::complete_tx::bytes "
     "multicast::cluster cta_group::1 cta_group::2 bulk_group im2col im2col::w im2col::w::128 im2col_no_offs"
 )
+_ALIGNMENT = 128
+"""Bytes, of a tile in shared memory."""
+
 _decode = lru_cache(maxsize=256)(decode)
 
 
@@ -48,10 +51,6 @@ def _fields(x: Context, address: int, where: Any, position: int) -> TensorMapFie
         raise x.fault("not-a-tensor-map", where, f"the 128 bytes at {address:#x} are no tensor map (is it passed as "
                       "const __grid_constant__ CUtensorMap, and was cuTensorMapEncodeTiled's result checked?)",
                       position) from None  # fmt: skip
-
-
-def _alignment(fields: TensorMapFields) -> int:
-    return 128
 
 
 class _Endpoints:
@@ -81,10 +80,9 @@ class _Endpoints:
                 raise x.fault(
                     "tensor-rank", where, f"a {self.rank}d copy through a tensor map of rank {fields.rank}", i
                 )
-            need = _alignment(fields)
-            if offsets[i] % need:
-                raise x.fault("misaligned", where, f"a tensor copy's shared address must be a multiple of {need}; "
-                              f"{x.batch.shared_name(offsets[i])} is not", i)  # fmt: skip
+            if offsets[i] % _ALIGNMENT:
+                raise x.fault("misaligned", where, "a tensor copy's shared address must be a multiple of "
+                              f"{_ALIGNMENT}; {x.batch.shared_name(offsets[i])} is not", i)  # fmt: skip
             self._check_room(x, fields, offsets[i], i)
             if not self.gather:
                 self._check_coordinates(x, fields, coordinates[i], i)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ptxgym.devices.lines import LineReader
 from ptxgym.devices.simulator.runtime.arena import Arena
 from ptxgym.errors import InfrastructureError
 from ptxgym.toolchain.process import kill_group, minimal_environment
@@ -33,7 +34,6 @@ class HostProcess:
     command: tuple[str, ...] = (sys.executable, "-s", "-P", str(Path(__file__).with_name("start_host.py")))
 
     def __init__(self, arena: Arena) -> None:
-        self._buffer = bytearray()
         # Abstract, so nothing is left on disk; unguessable, open for one connection, and only to this user.
         self.address = f"ptxgym-{secrets.token_hex(16)}"
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- a pipe that nobody reads could fill up
@@ -53,6 +53,7 @@ class HostProcess:
                 start_new_session=True,
             )
         self._control = ours
+        self._replies = LineReader(ours, _REPLY_BYTES)
 
     @property
     def pid(self) -> int:
@@ -68,7 +69,7 @@ class HostProcess:
         try:
             self._control.settimeout(timeout)
             self._control.sendall(json.dumps({"op": op, **order}).encode() + b"\n")
-            reply = json.loads(self._line(time.monotonic() + timeout))
+            reply = json.loads(self._replies.read(time.monotonic() + timeout))
         except TimeoutError:
             raise InfrastructureError(f"The simulator did not answer `{op}` within {timeout:.0f} s.") from None
         except (OSError, ValueError):
@@ -82,19 +83,6 @@ class HostProcess:
         self._control.close()
         kill_group(self._process)
         self._errors.close()
-
-    def _line(self, deadline: float) -> bytes:
-        while b"\n" not in self._buffer:
-            if len(self._buffer) > _REPLY_BYTES:
-                raise ValueError("reply too long")
-            self._control.settimeout(max(0.001, deadline - time.monotonic()))
-            chunk = self._control.recv(1 << 20)
-            if not chunk:
-                raise ConnectionResetError
-            self._buffer += chunk
-        line, _, rest = bytes(self._buffer).partition(b"\n")
-        self._buffer = bytearray(rest)
-        return line
 
     def _last_words(self) -> str:
         kill_group(self._process)
