@@ -58,7 +58,7 @@ class Candidate:
         self.private: dict[str, tuple[int, int]] = {}
 
     def start(self, request: Request) -> Reply:
-        """Load the CUDA libraries and make a context; with ``timer``, have CUPTI record kernels."""
+        """Load the CUDA libraries; with ``timer``, CUPTI too. Nothing of it touches a device."""
         for name in _HOST_LIBRARIES:
             ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         self.driver = ctypes.CDLL(request["driver"], mode=ctypes.RTLD_GLOBAL)
@@ -67,6 +67,10 @@ class Candidate:
         if request.get("timer"):
             sys.path += request["timer"]
             self.timer = _load("devices/cuda/kernel_timer.py").KernelTimer()
+        return {}
+
+    def context(self, _: Request) -> Reply:
+        """Make a context on the device."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self._check("cuInit", 0)
         self._check("cuDeviceGet", ctypes.byref(device), 0)
@@ -126,11 +130,12 @@ class Candidate:
     def time(self, request: Request) -> Reply:
         """Flush the L2 cache by filling ``flush``, call ``run`` once, and give the device's records of both."""
         flush, flush_bytes = self.shared["flush"]
-        self.timer.start()
+        self.timer.begin()
         for _ in range(request["fills"]):
             self._check("cuMemsetD8Async", ctypes.c_uint64(flush), 0, ctypes.c_size_t(flush_bytes), self.stream)
         reply = self._call(request["arguments"])
-        return {**reply, "activities": self.timer.stop()}
+        self.timer.end()
+        return {**reply, "activities": self.timer.records()[0]}
 
     def repeat(self, request: Request) -> Reply:
         """Call ``run`` several times back to back, each with its own buffers, then wait for the device."""

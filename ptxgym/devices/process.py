@@ -57,6 +57,8 @@ class CandidateProcess:
         self._allowed = allowed or []
         self._wrapped = bool(wrapper)
         self._loaded = self._hung = False
+        self.lingered = False
+        """Whether the process was told to end, had a tool's report to leave, and had to be killed."""
         self._folder = ScratchFolder()
         self._scratch = self._folder.path / "scratch"
         self._scratch.mkdir()
@@ -141,7 +143,7 @@ class CandidateProcess:
             self._connection.close()
             self._connection = None
         if self._wrapped and not self._hung:
-            ends_within(self._process, _REPORT_SECONDS)
+            self.lingered = not ends_within(self._process, _REPORT_SECONDS)
         kill_group(self._process)
         self._folder.remove()
         return self._process.returncode

@@ -37,26 +37,35 @@ def compare(
     absolute, relative = tolerance.pointwise(distribution)
     flat_output, flat_reference = output.reshape(-1), reference.reshape(-1)
     mean = flat_reference.mean(dtype=torch.float64)
-    bad = nonfinite = unwritten = 0
-    error_square = spread_square = torch.zeros((), dtype=torch.float64, device=output.device)
-    worst_excess, worst_at, worst_error = -1.0, 0, 0.0
+    integers = torch.int16 if output.element_size() == 2 else torch.int32
+    pieces = []
     for start in range(0, flat_output.numel(), _CHUNK):
         raw = flat_output[start : start + _CHUNK]
         expected = flat_reference[start : start + _CHUNK]
-        if not bool(expected.isfinite().all()):
-            raise InfrastructureError(f"The reference of {name} is not finite.")
         got = raw.to(expected.dtype)
         error = (got - expected).abs()
         excess = (error / (absolute + relative * expected.abs())).nan_to_num(nan=float("inf"))
-        bad += int((~(excess <= 1)).sum())
-        nonfinite += int((~got.isfinite()).sum())
-        unwritten += int((raw.view(torch.int16 if raw.element_size() == 2 else torch.int32) == -1).sum())
-        at = int(excess.argmax())
-        if float(excess[at]) > worst_excess:
-            worst_excess, worst_at = float(excess[at]), start + at
-        worst_error = max(worst_error, float(error.nan_to_num(nan=float("inf")).max()))
-        error_square = error_square + error.square().sum(dtype=torch.float64)
-        spread_square = spread_square + (expected - mean).square().sum(dtype=torch.float64)
+        at = excess.argmax()
+        figures = (
+            (~expected.isfinite()).sum(),
+            (~(excess <= 1)).sum(),
+            (~got.isfinite()).sum(),
+            (raw.view(integers) == -1).sum(),
+            at + start,
+            excess[at],
+            got[at],
+            expected[at],
+            error.nan_to_num(nan=float("inf")).max(),
+            error.square().sum(dtype=torch.float64),
+            (expected - mean).square().sum(dtype=torch.float64),
+        )
+        pieces.append(torch.stack([figure.to(torch.float64) for figure in figures]))
+    table = torch.stack(pieces).cpu()  # the one wait for the device
+    infinite, bad, nonfinite, unwritten = (int(column.sum()) for column in table.T[:4])
+    if infinite:
+        raise InfrastructureError(f"The reference of {name} is not finite.")
+    worst_at, worst_excess, got_there, expected_there = table[table[:, 5].argmax(), 4:8].tolist()
+    error_square, spread_square = (column.sum() for column in table.T[9:])
     return OutputComparison(
         output=name,
         shape=shape,
@@ -66,10 +75,10 @@ def compare(
         allowed_bad=tolerance.allowed_bad(distribution, flat_output.numel(), worst_excess),
         nonfinite=nonfinite,
         unwritten=unwritten,
-        worst_index=_unravel(worst_at, tuple(output.shape)),
-        got=float(flat_output[worst_at]),
-        expected=float(flat_reference[worst_at]),
-        max_absolute_error=worst_error,
+        worst_index=_unravel(int(worst_at), tuple(output.shape)),
+        got=got_there,
+        expected=expected_there,
+        max_absolute_error=float(table[:, 8].max()),
         norm_error=float((error_square / spread_square).sqrt()),
         norm_limit=tolerance.norm,
     )

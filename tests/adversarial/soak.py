@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +36,7 @@ from ptxgym.toolchain import compile_source, read_source, scratch
 from .suite import ATTACKS, FOLDER, HONEST, ROOT, Attack, expected_status, impatience, judge, source
 
 Where = Literal["simulator", "cuda"]
+Say = Callable[[str], None]
 Verdict = tuple[str, str, str]
 """(stage, reason, status) of the first failure; empty strings and the status where nothing failed."""
 
@@ -48,6 +49,7 @@ _WARM = 5
 """Evaluations of a judge before its memory and descriptors must stay as they are."""
 _MORE_BYTES, _MORE_DESCRIPTORS = 256 << 20, 4
 _SET_CHILD_SUBREAPER = 36
+_SAY_SECONDS = 10.0
 
 SLOW = ("special_profiler", "special_first_call", "decoy_zero_operands", "decoy_unused_product", "fallback_plain",
         "fallback_pinned_host")  # fmt: skip
@@ -191,6 +193,9 @@ class Judge:
             self.process.stdout.close()
 
 
+def _silent(_: str) -> None: ...
+
+
 # --- the soak --------------------------------------------------------------------------------------------------------
 
 
@@ -241,8 +246,19 @@ def right(item: Item, verdict: Verdict, where: Where) -> bool:
     return verdict[0] == stage and same
 
 
-def soak(where: Where, items: Sequence[Item], judges: int, compilers: int) -> Outcome:
-    """Make the evaluations, disturb some, and look at what is left."""
+def soak(
+    where: Where, items: Sequence[Item], judges: int, compilers: int, within: float = float("inf"), say: Say = _silent
+) -> Outcome:
+    """Make the evaluations, disturb some, and look at what is left.
+
+    Args:
+        where: The device.
+        items: The evaluations.
+        judges: How many at a time.
+        compilers: How many kernels are compiled at a time, before the first evaluation.
+        within: Seconds after which no evaluation is begun any more.
+        say: Told of progress.
+    """
     start, outcome, shm = time.monotonic(), Outcome(), _shared_memory()
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whom a killed judge leaves behind becomes our child
     before = _gpu_bytes(where)
@@ -256,12 +272,18 @@ def soak(where: Where, items: Sequence[Item], judges: int, compilers: int) -> Ou
         for item in items:
             waiting.put(item)
         lock = threading.Lock()
-        arguments = (where, folder / "judges", waiting, outcome, lock)
+        deadline = start + within
+        arguments = (where, folder / "judges", waiting, outcome, lock, deadline)
         threads = [threading.Thread(target=_work, args=arguments) for _ in range(judges)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_SAY_SECONDS)
+                say(
+                    f"{time.monotonic() - start:.0f} s: {outcome.judged} judged, {waiting.qsize()} to go, "
+                    f"{len(outcome.wrong)} wrong"
+                )
         outcome.left += _orphans()
         scratch._SETTLED_SECONDS = 0
         tempfile.tempdir = str(folder / "judges")
@@ -280,9 +302,16 @@ def _compile(path: Path) -> None:
     compile_source(read_source(source(path)), get_task(_TASK))
 
 
-def _work(where: Where, folder: Path, waiting: queue.SimpleQueue[Item], outcome: Outcome, lock: threading.Lock) -> None:
+def _work(
+    where: Where,
+    folder: Path,
+    waiting: queue.SimpleQueue[Item],
+    outcome: Outcome,
+    lock: threading.Lock,
+    deadline: float,
+) -> None:
     judge_ = Judge(where, folder)
-    while True:
+    while time.monotonic() < deadline:
         try:
             item = waiting.get_nowait()
         except queue.Empty:
@@ -390,6 +419,7 @@ def main() -> int:
     parser.add_argument("--evaluations", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--judges", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds; what is begun is ended")
     parser.add_argument("--brief", action="store_true", help="five evaluations on the simulator, with kills")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -397,7 +427,8 @@ def main() -> int:
         serve(options.device, options.serve)
         return 0
     items = brief() if options.brief else plan(options.device, options.evaluations, options.seed)
-    outcome = soak(options.device, items, options.judges, os.cpu_count() or 1)
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    outcome = soak(options.device, items, options.judges, os.cpu_count() or 1, options.within, say)
     print(outcome.table())
     return 0 if outcome.good else 1
 

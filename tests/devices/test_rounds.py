@@ -24,10 +24,17 @@ KERNEL = ["kernel", "_Z4gemmv", 20, 30, 8]
 class PlayedTimer:
     """One fill and one kernel, whatever ran."""
 
-    def start(self) -> None: ...
+    def __init__(self) -> None:
+        self.windows = 0
 
-    def stop(self) -> list[list[Any]]:
-        return [["memset", "", 1, 10, 0], ["kernel", "nvjet", 20, 30, 8]]
+    def begin(self) -> None:
+        self.windows += 1
+
+    def end(self) -> None: ...
+
+    def records(self) -> list[list[Any]]:
+        windows, self.windows = self.windows, 0
+        return [[["memset", "", 1, 10, 0], ["kernel", "nvjet", 20, 30, 8]]] * windows
 
     def close(self) -> None: ...
 
@@ -68,6 +75,9 @@ class PlayedSession:
     def look(self, inputs: Tensors) -> RunRecord:
         changed = tuple(name for name in inputs if not torch.equal(inputs[name], self.sets[0][name]))
         return RunRecord(mutated_inputs=changed, overrun_outputs=())
+
+    def overrun(self) -> tuple[str, ...]:
+        return ()
 
     def end_process(self) -> int:
         self.alive = False
@@ -127,6 +137,8 @@ def test_an_honest_candidate_is_right_in_every_round_and_by_the_clock(play) -> N
     assert report.wall_seconds_per_call > 0
     assert report.reference_wall_seconds_per_call > 0
     assert report.candidate_kernels == ("_Z4gemmv",)
+    assert report.reference_kernels == ("nvjet",)
+    assert [round_.reference for round_ in report.rounds] == pytest.approx([10e-9] * timing.TIMED)
     assert [[(launch.name, launch.warps, launch.count) for launch in call] for call in report.candidate_calls] == [
         [("_Z4gemmv", 8, 1)]
     ]

@@ -9,6 +9,7 @@ import json
 import random
 import sys
 import threading
+import time
 
 from ptxgym.evaluation import EvaluationOptions, PoolClient
 
@@ -53,6 +54,9 @@ class Trajectory:
             else:
                 self.problems.append(f"{self.name}: the result of another source, {evaluation.status}")
         delivered = [number for number, future in enumerate(futures) if not future.cancelled()]
+        patience = time.monotonic() + 10  # a future wakes who waits for it before it calls back
+        while len(self.order) < len(delivered) and time.monotonic() < patience:
+            time.sleep(0.01)
         if self.order != delivered:
             self.problems.append(f"{self.name}: {self.order} instead of {delivered}")
 

@@ -108,15 +108,18 @@ class CudaDevice(Device):
     @contextmanager
     def session(self, program: Program, task: Task) -> Iterator[CudaSession]:
         """See :meth:`ptxgym.devices.device.Device.session`."""
-        with self._beside_others(), self._open(program, task) as session:
+        # Starting a process takes as long as its context and needs no GPU. Ending it does.
+        with self._open(program, task) as session, self._beside_others(), contextlib.closing(session):
             yield session
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         """Memcheck, with buffers of exact size."""
         with _log_file() as log:
             wrapper, code = sanitizer_command(log), 0
-            with self._beside_others():
-                session = self._open(program, task, wrapper=wrapper, private=True, run_seconds=_TOOL_SECONDS)
+            with (
+                self._open(program, task, wrapper=wrapper, private=True, run_seconds=_TOOL_SECONDS) as session,
+                self._beside_others(),
+            ):
                 fault: CandidateError | None = None
                 try:
                     session.bind(shape)
@@ -125,6 +128,8 @@ class CudaDevice(Device):
                     fault = error
                 finally:
                     code = session.close()
+                if session.lingered:
+                    raise _lingered()
                 report = parse_sanitizer_log(_read(log), code)
                 if fault is not None and not report.errors:
                     raise fault
@@ -147,7 +152,6 @@ class CudaDevice(Device):
         """The kernels of a call after so many others."""
         with _log_file() as log:
             with (
-                self._beside_others(),
                 self._open(
                     program,
                     task,
@@ -156,6 +160,8 @@ class CudaDevice(Device):
                     private=True,
                     run_seconds=_TOOL_SECONDS,
                 ) as session,
+                self._beside_others(),
+                contextlib.closing(session),
                 self._lock.counting(),
             ):
                 session.bind(shape)
@@ -163,6 +169,8 @@ class CudaDevice(Device):
                     session.run(inputs)
                 session.run(inputs, profile=bool(before))
                 session.close()  # the tool has the counters until it has ended
+                if session.lingered:
+                    raise _lingered()
             return parse_nsight_log(_read(log))
 
     def time(
@@ -177,11 +185,12 @@ class CudaDevice(Device):
 
         flush_bytes = 2 * self.info.l2_bytes
         with contextlib.ExitStack() as stack:
+            session = stack.enter_context(self._open(program, task, timer=sys.path))
             with self._lock.shared():  # what needs no quiet: others need not wait for it
-                session = stack.enter_context(self._open(program, task, timer=sys.path))
+                session.lend(shape, flush_bytes, wall_calls(task.operator, shape))
                 flush = torch.empty(flush_bytes, dtype=torch.uint8, device=self.torch_device)
             with self._lock.exclusive():  # from here on the candidate's code runs, which nobody else's time must feel
-                session.bind(shape, flush_bytes, wall_calls(task.operator, shape))
+                session.load()
                 rounds = Rounds(session, task.operator, draw, check, regime, self._telemetry, flush)
                 report = rounds.run()
         with self._lock.shared():
@@ -225,6 +234,14 @@ class CudaDevice(Device):
             timer=timer,
             run_seconds=run_seconds,
         )
+
+
+def _lingered() -> CandidateError:
+    return CandidateError(
+        "timeout",
+        "After its last call the process did not end when it was told to, so that the tool left no report: something "
+        "in the library keeps it, such as a thread of its own or a handler at exit.",
+    )
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ptxgym.devices.candidate import IpcHandle
@@ -88,7 +89,7 @@ class SharedBuffer:
         self._address = driver.allocate(self._allocated)
         self.handle = driver.handle(self._address)
         self._bytes = torch.as_tensor(_Span(self._address, self._allocated), device=f"cuda:{index}")
-        self._guard().fill_(_GUARD_BYTE)
+        self.guard.fill_(_GUARD_BYTE)
 
     def view(self, dtype: torch.dtype, size: tuple[int, ...]) -> torch.Tensor:
         """The lent bytes as a tensor."""
@@ -98,19 +99,25 @@ class SharedBuffer:
         """Fill with bytes that no right output has."""
         self._bytes[: self.size].fill_(_POISON)
 
-    def overrun(self) -> bool:
-        """Whether something was written behind the end; the guard is then made good."""
-        damaged = bool((self._guard() != _GUARD_BYTE).any())
-        if damaged:
-            self._guard().fill_(_GUARD_BYTE)
-        return damaged
-
     def free(self) -> None:
         """Give the memory back; no view may be used any more."""
         self._driver.free(self._address)
 
-    def _guard(self) -> torch.Tensor:
+    @property
+    def guard(self) -> torch.Tensor:
+        """The bytes behind the end, which nobody may write."""
         return self._bytes[self.size : self.size + _GUARD]
+
+
+def overrun(buffers: Sequence[SharedBuffer]) -> list[bool]:
+    """Behind the end of which buffers something was written; their guards are then made good."""
+    import torch
+
+    damaged: list[bool] = (torch.stack([buffer.guard for buffer in buffers]) != _GUARD_BYTE).any(dim=1).tolist()
+    for buffer, is_damaged in zip(buffers, damaged, strict=True):
+        if is_damaged:
+            buffer.guard.fill_(_GUARD_BYTE)
+    return damaged
 
 
 class _Span:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptxgym.devices.cuda.memory import Driver, SharedBuffer
+from ptxgym.devices.cuda.memory import Driver, SharedBuffer, overrun
 from ptxgym.devices.device import RunRecord, Session
 from ptxgym.devices.process import CandidateProcess, environment_of_driver
 from ptxgym.errors import CandidateError
@@ -23,7 +24,7 @@ _FLUSH = "flush"
 
 
 class CudaSession(Session):
-    """One candidate process on one GPU.
+    """One candidate process on one GPU, which it does not touch before :meth:`lend`.
 
     Args:
         driver: Of the GPU.
@@ -66,12 +67,20 @@ class CudaSession(Session):
         except BaseException:
             self._process.close()
             raise
-        self._loaded = False
+        self._connected = self._loaded = False
 
-    def bind(self, shape: Shape, flush_bytes: int = 0, sets: int = 1) -> None:
+    def bind(self, shape: Shape) -> None:
+        """Have buffers for this shape, and the candidate's library."""
+        self.lend(shape)
+        self.load()
+
+    def lend(self, shape: Shape, flush_bytes: int = 0, sets: int = 1) -> None:
         """Have buffers for this shape: so many sets of them, and one more to flush the L2 cache with."""
         self._free()
         self.shape = shape
+        if not self._connected:
+            self._process.ask("context")
+            self._connected = True
         mapped = []
         for number in range(sets):
             buffers, views = self._allocate(shape)
@@ -82,6 +91,9 @@ class CudaSession(Session):
             self._flush = SharedBuffer(self._driver, self._index, flush_bytes)
             mapped.append(_lent(_FLUSH, self._flush))
         self._process.ask("map", buffers=mapped, private=self._private)
+
+    def load(self) -> None:
+        """Load the candidate's library, if it is not: from here on its code runs."""
         if not self._loaded:
             self._process.load()
             self.confinement = self._process.confinement
@@ -156,15 +168,25 @@ class CudaSession(Session):
     def look(self, inputs: Tensors) -> RunRecord:
         """What the call did besides its outputs."""
         changed = [name for name, tensor in inputs.items() if not _same_bits(self._views[0][name], tensor)]
-        buffers = {_name(name, i): b for i, lent in enumerate(self._sets) for name, b in lent.items()}
+        return RunRecord(mutated_inputs=tuple(changed), overrun_outputs=self.overrun())
+
+    def overrun(self) -> tuple[str, ...]:
+        """The buffers of any set behind whose end something was written since the last look."""
+        buffers = {
+            _name(name, number): buffer for number, lent in enumerate(self._sets) for name, buffer in lent.items()
+        }
         if self._flush:
             buffers[_FLUSH] = self._flush
-        overrun = [name for name, buffer in buffers.items() if buffer.overrun()]
-        return RunRecord(mutated_inputs=tuple(changed), overrun_outputs=tuple(overrun))
+        return tuple(itertools.compress(buffers, overrun(list(buffers.values()))))
 
     def end_process(self) -> int:
         """End the process alone; the buffers stay. Returns its exit code."""
         return self._process.close()
+
+    @property
+    def lingered(self) -> bool:
+        """Whether the process did not end when it was told to, and its tool left no report."""
+        return self._process.lingered
 
     def close(self) -> int:
         """End the process, then free what it had been lent."""

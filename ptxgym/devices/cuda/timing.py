@@ -11,6 +11,7 @@ once the candidate's process has ended and can slow nothing down any more.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 import time
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptxgym.devices.cuda.kernel_timer import KernelTimer
+from ptxgym.devices.cuda.kernel_timer import Activity, KernelTimer
 from ptxgym.devices.cuda.session import CudaSession
 from ptxgym.devices.cuda.telemetry import Telemetry, throttle_reasons
 from ptxgym.devices.device import InputDraw, KernelLaunch, OutputCheck, Regime, TimedRound, TimingReport
@@ -40,7 +41,7 @@ _PATIENCE = {"warmup": 1.0, "timed": 5.0}
 
 _LOOKED_AT = 64
 """Of an operator's independent blocks every 64th is looked at, at least one."""
-_PREHEAT_SECONDS = 0.15
+_PREHEAT_SECONDS = 0.05
 _LOAD_SECONDS = 3e-3
 """Under ``hot``, the library runs at least so long before every timed call, so that the chip is under load."""
 _IDLE_SECONDS = 0.25
@@ -65,7 +66,7 @@ def wall_calls(operator: Operator, shape: Shape) -> int:
     return max(2, min(_MOST_CALLS, _WALL_BYTES // size))
 
 
-def without_flush(side: str, activities: object, fills: int) -> list[tuple[str, str, int, int, int]]:
+def without_flush(side: str, activities: object, fills: int) -> list[Activity]:
     """What :class:`KernelTimer` recorded, without the fills that came first.
 
     Raises:
@@ -81,6 +82,15 @@ def without_flush(side: str, activities: object, fills: int) -> list[tuple[str, 
         raise CandidateError("protocol", "Something ran on the device before the cache was flushed.")
     flush = [place for place, (kind, *_) in enumerate(found) if kind == "memset"][:fills]
     return [record for place, record in enumerate(found) if place not in flush]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Round:
+    """A round whose library time CUPTI has not told yet."""
+
+    candidate: float
+    clock: int
+    correct: bool | None
 
 
 class Rounds:
@@ -169,36 +179,40 @@ class Rounds:
         return report.model_copy(update={"rounds": tuple(rounds), "warmup_correct": correct})
 
     def _rounds(self, numbers: range, looks: dict[int, str], least: int, patience: float) -> list[TimedRound]:
-        rounds: list[TimedRound] = []
+        rounds: list[_Round] = []
         for number in numbers:
             slow = self._spent > patience
             if slow and len(rounds) >= least:
                 break
             rounds.append(self._round(number, looks.get(number, "some" if slow else None)))
-        return rounds
+        # CUPTI is asked for the library's times once: an answer takes it longer than the library takes.
+        return [
+            TimedRound(
+                candidate=round_.candidate,
+                reference=self._span("reference", activities),
+                sm_clock_mhz=round_.clock,
+                correct=round_.correct,
+            )
+            for round_, activities in zip(rounds, self._timer.records(), strict=True)
+        ]
 
-    def _round(self, number: int, look: str | None) -> TimedRound:
+    def _round(self, number: int, look: str | None) -> _Round:
         drawn = self._draw()
         for name, tensor in drawn.items():
             self._inputs[name].copy_(tensor)
-        seconds: dict[str, float] = {}
+        seconds = 0.0
         correct: bool | None = None
         for side in self._random.permutation(["candidate", "reference"]).tolist():
             self._prepare()
             if side == "candidate":
                 self._session.fill(drawn)
-                seconds[side] = self._time_candidate()
+                seconds = self._time_candidate()
                 correct = self._look(number, drawn, look) if look else None
                 self._seen = drawn
             else:
                 self._session.fill(self._seen)  # the same work as before the candidate's call, and nothing to learn
-                seconds[side] = self._time_reference()
-        return TimedRound(
-            candidate=seconds["candidate"],
-            reference=seconds["reference"],
-            sm_clock_mhz=self._sample() if number % _SAMPLED_EVERY == 0 else 0,
-            correct=correct,
-        )
+                self._call_library()
+        return _Round(seconds, self._sample() if number % _SAMPLED_EVERY == 0 else 0, correct)
 
     def _look(self, number: int, inputs: Tensors, look: str) -> bool:
         """Whether some blocks are right and nothing else was touched; with ``all``, keep the whole for later."""
@@ -232,15 +246,15 @@ class Rounds:
         self._spent += time.monotonic() - start
         return self._span("candidate", reply.get("activities"))
 
-    def _time_reference(self) -> float:
+    def _call_library(self) -> None:
         import torch
 
-        self._timer.start()
+        self._timer.begin()
         for _ in range(_FILLS[self._regime]):
             self._flush.zero_()
         self._library.call()
         torch.cuda.synchronize()
-        return self._span("reference", self._timer.stop())
+        self._timer.end()
 
     def _span(self, side: str, activities: object) -> float:
         """First start to last end, in seconds, of what ran besides the flush."""
@@ -299,6 +313,7 @@ class Rounds:
             candidate.append(seconds)
             for tensors, blocks, outputs in zip(inputs, chosen, found, strict=True):
                 correct = correct and self._check(self._blocks(tensors, blocks), outputs)
+        correct = correct and not self._session.overrun()
         self._session.end_process()
         library, nothing = (
             min(self._measure(work, inputs, chosen)[0] for _ in range(_WALL_MEASUREMENTS))

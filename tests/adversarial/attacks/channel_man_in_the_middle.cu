@@ -16,6 +16,7 @@ void requests(int judge, int process) {
       ++swallow;
       (void)!write(judge, "{\"code\": 0, \"sync\": 0}\n", 23);
     }
+  shutdown(process, SHUT_WR);  // the process ends when the judge hangs up, as one that is honest does
 }
 void replies(int judge, int process) {
   static char room[1 << 20];  // [kind, name, start, end] of every kernel: an earlier end would be written here

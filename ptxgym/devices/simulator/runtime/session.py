@@ -74,6 +74,7 @@ class SimulatorSession(Session):
                 checks=checks,
             )
             self._process.ask("start", driver=str(libraries.driver), runtime=str(libraries.runtime))
+            self._process.ask("context")
         except BaseException:
             self.close()
             raise
