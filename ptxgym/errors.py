@@ -8,7 +8,8 @@
     ├── InfrastructureError     this machine could not do its part; never a verdict on a candidate
     │   └── MissingToolError    a program or library is not installed; the message says how to get it
     └── CandidateError          the candidate did it: it crashed, hung, or returned an error
-        └── CrowdedError        it ran out of time beside others; alone it may not
+        ├── OutOfMemoryError    it asked for more than the device had
+        └── CrowdedError        it ran out of time or memory beside others; alone it may not
 
 ``step`` lets only :class:`MisuseError` out. The other two are decided where they happen, at the boundary
 to the compiler or to the candidate's process, and become stage results.
@@ -66,5 +67,9 @@ class CandidateError(PtxgymError):
         self.message = message
 
 
+class OutOfMemoryError(CandidateError):
+    """``run`` returned ``cudaErrorMemoryAllocation``: a refusal, unless others had the memory."""
+
+
 class CrowdedError(CandidateError):
-    """A timeout while others used the device too. Who catches it tries again with the device to itself."""
+    """A lack of time or memory while others used the device too. Who catches it tries again alone on the device."""

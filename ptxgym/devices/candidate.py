@@ -70,13 +70,17 @@ class Candidate:
         return {}
 
     def context(self, _: Request) -> Reply:
-        """Make a context on the device."""
+        """Make a context on the device, and the pool of ``cudaMallocAsync``, while files may still be opened."""
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self._check("cuInit", 0)
         self._check("cuDeviceGet", ctypes.byref(device), 0)
         self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._check("cuCtxSetCurrent", context)
         self._check("cuStreamCreate", ctypes.byref(self.stream), 0)
+        pooled = ctypes.c_uint64()
+        if not self.driver.cuMemAllocAsync(ctypes.byref(pooled), ctypes.c_size_t(1), self.stream):  # else without pools
+            self._check("cuMemFreeAsync", pooled, self.stream)
+            self._check("cuStreamSynchronize", self.stream)
         return {}
 
     def map(self, request: Request) -> Reply:

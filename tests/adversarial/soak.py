@@ -33,7 +33,7 @@ from ptxgym.evaluation import STAGES, EvaluationOptions, Evaluator, StageName
 from ptxgym.tasks import get_task
 from ptxgym.toolchain import compile_source, read_source, scratch
 
-from .suite import ATTACKS, FOLDER, HONEST, ROOT, Attack, expected_status, impatience, judge, source
+from .suite import ATTACKS, FOLDER, HONEST, REFUSES_WORKLOAD, ROOT, Attack, expected_status, impatience, judge, source
 
 Where = Literal["simulator", "cuda"]
 Say = Callable[[str], None]
@@ -123,7 +123,9 @@ def serve(where: Where, folder: Path) -> None:
                 evaluation = _evaluator(tuple(order["stages"])).evaluate(source(path))
             failed = evaluation.failed_stage
             verdict = (failed.stage, failed.reason) if failed else ("", "")
-            print(json.dumps({"verdict": [*verdict, evaluation.status], **_size()}), file=answers, flush=True)
+            unlike = failed or next((stage for stage in evaluation.stages if stage.status == "unknown"), None)
+            said = {"verdict": [*verdict, evaluation.status], "message": unlike.message if unlike else ""}
+            print(json.dumps({**said, **_size()}), file=answers, flush=True)
 
 
 @functools.cache
@@ -148,6 +150,8 @@ class Judge:
             cwd=ROOT,
         )
         self.sizes: list[dict[str, int]] = []
+        self.message = ""
+        """What the last evaluation said of the stage that failed or could not tell."""
 
     def evaluate(self, item: Item) -> Verdict | None:
         """Its verdict; None when the judge was killed over it."""
@@ -167,6 +171,7 @@ class Judge:
         if not line:
             return None
         reply = json.loads(line)
+        self.message = reply["message"]
         self.sizes.append(reply)
         return tuple(reply["verdict"])
 
@@ -205,6 +210,7 @@ def plan(where: Where, count: int, seed: int) -> list[Item]:
     attacks = [(path, Attack.read(path)) for path in ATTACKS if where == "simulator" or path.stem not in SLOW]
     known = [(path, attack.simulator if where == "simulator" else attack.gpu) for path, attack in attacks]
     hostile = [(path, evidence) for path, evidence in known if evidence]
+    honest = [path for path in HONEST if where == "simulator" or path.stem != REFUSES_WORKLOAD]
     items = []
     for number in range(count):
         if number % 3 == 2:
@@ -213,7 +219,7 @@ def plan(where: Where, count: int, seed: int) -> list[Item]:
             expected: Verdict = (*evidence, "")
             stages = STAGES[: STAGES.index(evidence[0]) + 1]  # type: ignore[arg-type]
         else:
-            path = HONEST[random_.randrange(len(HONEST))]
+            path = honest[random_.randrange(len(honest))]
             expected = ("", "", expected_status(path))
             stages = STAGES if random_.random() < 0.05 or expected[2] != "passed" else STAGES[:4]
         weights = (_KILLED_JUDGES, _KILLED_CANDIDATES, 1 - _KILLED_JUDGES - _KILLED_CANDIDATES)
@@ -325,7 +331,7 @@ def _work(
         if item.kill:
             disturber.join()
         with lock:
-            _count(item, verdict, killed.is_set(), where, outcome, waiting)
+            _count(item, verdict, killed.is_set(), where, outcome, waiting, judge_.message)
         if verdict is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
             judge_.close()
             judge_ = Judge(where, folder)
@@ -341,6 +347,7 @@ def _count(
     where: Where,
     outcome: Outcome,
     waiting: queue.SimpleQueue[Item],
+    message: str,
 ) -> None:
     outcome.judged += 1
     outcome.judges_killed += killed and item.kill == "judge"
@@ -354,7 +361,7 @@ def _count(
         if verdict and item.hostile and verdict[2] == "passed":
             outcome.wrong.append(f"{name}, after its candidate was killed")
     elif verdict and not right(item, verdict, where):
-        outcome.wrong.append(name)
+        outcome.wrong.append(f"{name}: {message[:300]}")
 
 
 def _disturb(judge_: int, kill: str, killed: threading.Event) -> None:
@@ -402,12 +409,20 @@ def _shared_memory() -> set[str]:
     return {path.name for path in Path("/dev/shm").iterdir() if "ptxgym" in path.name}
 
 
+def _first_gpu() -> list[str]:
+    """Names it to nvidia-smi, which does not look at the environment."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return ["--id", visible.partition(",")[0]] if visible else []
+
+
 def _gpu_bytes(where: Where) -> int:
     """The GPU's memory in use, as the driver tells without a context of ours."""
     if where == "simulator":
         return 0
     text = subprocess.run(
-        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True
+        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", *_first_gpu()],
+        capture_output=True,
+        text=True,
     ).stdout
     return sum(int(line) << 20 for line in text.split() if line.isdigit())
 

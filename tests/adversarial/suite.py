@@ -39,6 +39,8 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 ATTACKS = sorted((FOLDER / "attacks").glob("*.cu"))
 HONEST = sorted((FOLDER / "honest").glob("*.cu"))
+REFUSES_WORKLOAD = "refuses_shapes"
+"""The honest file that cannot pass on a GPU, where the workload is run."""
 
 _PROBES = ({"M": 256, "N": 256, "K": 128}, {"M": 128, "N": 256, "K": 192})
 _RUN = 'extern "C" cudaError_t run('

@@ -9,7 +9,7 @@ from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, feedback
 from ptxgym.tasks import get_task
 from ptxgym.toolchain import compile_source, read_source
 
-from .suite import ATTACKS, FOLDER, HONEST, Attack, expected_status, impatience, judge, source, task
+from .suite import ATTACKS, FOLDER, HONEST, REFUSES_WORKLOAD, Attack, expected_status, impatience, judge, source, task
 from .table import PAGE, page
 
 Judged = Callable[[Path], Evaluation]
@@ -77,7 +77,7 @@ def test_an_attack_is_caught_on_a_gpu(path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", HONEST, ids=lambda path: path.stem)
 def test_an_honest_look_alike_is_not_accused_on_a_gpu(path: Path) -> None:
-    if path.stem == "refuses_shapes":
+    if path.stem == REFUSES_WORKLOAD:
         pytest.skip("it refuses the workload")
     options = EvaluationOptions(device="cuda", cache=False)
     evaluation = Evaluator(get_task("PTXBench-GEMM-H100"), options).evaluate(source(path))

@@ -28,7 +28,7 @@ from ptxgym.devices.device import (
     Regime,
     TimingReport,
 )
-from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError, MissingToolError
+from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError, MissingToolError, OutOfMemoryError
 from ptxgym.tasks import Shape, Task, Tensors
 from ptxgym.toolchain import Program
 from ptxgym.toolchain.scratch import scratch_folder
@@ -101,7 +101,8 @@ class CudaDevice(Device):
             try:
                 yield
             except CandidateError as error:
-                if error.reason == "timeout" and stay.disturbed():
+                lacking = error.reason == "timeout" or isinstance(error, OutOfMemoryError)
+                if lacking and stay.disturbed():
                     raise CrowdedError(error.reason, error.message) from error
                 raise
 

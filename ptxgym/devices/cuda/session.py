@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptxgym.devices.cuda.memory import Driver, SharedBuffer, overrun
 from ptxgym.devices.device import RunRecord, Session
 from ptxgym.devices.process import CandidateProcess, environment_of_driver
-from ptxgym.errors import CandidateError
+from ptxgym.errors import CandidateError, OutOfMemoryError
 from ptxgym.tasks import Shape, Task, Tensors, format_shape
 from ptxgym.toolchain import Program, find_toolkit
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _STICKY = {700, 702, 710, 714, 715, 716, 717, 718, 719}
 """``cudaError_t`` of faults on the device, after which the context is lost; the others are refusals."""
+
+_OUT_OF_MEMORY = 2
+"""``cudaErrorMemoryAllocation``."""
 
 _FLUSH = "flush"
 
@@ -152,7 +155,8 @@ class CudaSession(Session):
         if sync or code in _STICKY:
             raise CandidateError("device_error", f"The device stopped with {said} at {format_shape(shape)}.")
         if code:
-            raise CandidateError("refused", f"run returned {said} for {format_shape(shape)}.")
+            kind = OutOfMemoryError if code == _OUT_OF_MEMORY else CandidateError
+            raise kind("refused", f"run returned {said} for {format_shape(shape)}.")
         return reply
 
     def _arguments(self, number: int = 0) -> list[list[Any]]:
