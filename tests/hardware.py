@@ -306,24 +306,38 @@ def _next_of(profiled: list[KernelExecution], name: str) -> KernelExecution | No
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: result and thread executions of the kernels that have any, and how the others did."""
-    lines = [
-        "| kernel | result | " + " | ".join(f"{name}: simulator | GPU" for name in FAMILIES) + " |",
-        "| --- | --- |" + " ---: | ---: |" * len(FAMILIES),
-    ]
+    """Markdown: result and thread executions of the kernels that have any, and how the others did.
+
+    Kernels of one file that are alike share a line.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
     others = []
     for row in rows:
         pairs = row["counts"].values()
         result = "same" if row["error"] <= 1 else "DIFFERENT"
         if any(map(any, pairs)):
-            cells = [
+            cells = (
                 "" if not any(pair) else "?" if value is None else f"{value:,}" for pair in pairs for value in pair
-            ]
-            lines.append(f"| {row['name']} | {result} | {' | '.join(cells)} |")
+            )
+            groups.setdefault((row["name"].partition("/")[0], result, *cells), []).append(row["name"])
         else:
             others.append(result)
+    lines = [
+        "| kernel | result | " + " | ".join(f"{name}: simulator | GPU" for name in FAMILIES) + " |",
+        "| --- | --- |" + " ---: | ---: |" * len(FAMILIES),
+        *(f"| {_several(names)} | {' | '.join(cells)} |" for (_, *cells), names in groups.items()),
+    ]
     same = others.count("same")
     return "\n".join([*lines, "", f"Of the other {len(others)} kernels {same} compute the same."])
+
+
+def _cell(value: int | None, pair: Sequence[int | None]) -> str:
+    return "" if not any(pair) else "?" if value is None else f"{value:,}"
+
+
+def _several(names: Sequence[str]) -> str:
+    first, *_, last = (*names, names[-1])
+    return ", ".join(names) if len(names) < 5 else f"{first} … {last} ({len(names)} kernels)"
 
 
 def main() -> None:
