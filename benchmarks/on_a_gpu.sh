@@ -32,7 +32,7 @@ part tests 300 "${suite[@]}" -n 4 tests/gpu
 part hardware 120 "$python" -m tests.hardware --keep "$out/hardware.json"
 part bench 200 "$python" -m ptxgym bench --json "$out/bench.json"
 part kernels 200 "$python" -m ptxgym bench kernels --json "$out/kernels.json" --page "$out/results-hopper.md"
-part oracle 200 "$python" -m ptxgym run --env 'PTXBench-*-H100' --policy oracle --knowledge none --out "$out/oracle"
+part oracle 200 "$python" -m ptxgym run --env 'PTXBench-*-H100*' --policy oracle --knowledge none --out "$out/oracle"
 part report 60 "$python" -m ptxgym report "$out/oracle" --out "$out/report"
 part tile 400 "$python" -m benchmarks.tile_policy --out "$out/tile"
 part lora 150 "$python" -m benchmarks.fixit_train --json "$out/fixit.json"

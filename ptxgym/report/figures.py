@@ -130,8 +130,15 @@ def fast_figure(turns: Sequence[Turn], rule: Rule | None) -> Figure | None:
         + " Diamonds are values the paper quotes."
         * (rule == "paper"),
         panels=tuple(panels),
-        legend=_series_legend(turns),
+        legend=_series_legend(turns) + (_quoted_legend(turns) if rule == "paper" else ()),
     )
+
+
+def _quoted_legend(turns: Sequence[Turn]) -> tuple[Legend, ...]:
+    """Whose diamonds stand beside these turns, of models that have none."""
+    tasks = {(turn.architecture, operator_of(turn.task)) for turn in turns}
+    quoted = dict.fromkeys(model for model, gpu, operator, _ in published.FAST_INST if (gpu, operator) in tasks)
+    return tuple(Legend("hollow", f"{model}, published") for model in quoted if model not in series_of(turns))
 
 
 def _curves(task: str, curves: dict[str, Curve], series: Sequence[str], rule: Rule | None) -> Markup:

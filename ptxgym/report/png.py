@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import font_source_sans_pro
 import resvg_py
 
 _SCALE = 2
 """Pixels per unit, so that a figure is sharp in print and on dense screens."""
+
+_FONTS, _FAMILY = Path(font_source_sans_pro.font_directory), "Source Sans Pro"
+"""A font that is installed with us: a GPU host often has none, and text would be left out without a word."""
 
 
 def png_of(svg: str) -> bytes:
@@ -16,7 +21,14 @@ def png_of(svg: str) -> bytes:
     Args:
         svg: As :func:`ptxgym.report.page.figure_file` gives it: colours are CSS variables, light ones first.
     """
-    return bytes(resvg_py.svg_to_bytes(svg_string=_in_light_colours(svg), zoom=_SCALE))
+    picture = resvg_py.svg_to_bytes(
+        svg_string=_in_light_colours(svg),
+        zoom=_SCALE,
+        skip_system_fonts=True,
+        font_files=[str(_FONTS / f"SourceSansPro-{weight}.ttf") for weight in ("Regular", "Semibold")],
+        sans_serif_family=_FAMILY,
+    )
+    return bytes(picture)
 
 
 def _in_light_colours(svg: str) -> str:

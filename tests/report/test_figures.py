@@ -61,6 +61,13 @@ def test_quoted_values_of_the_paper_are_diamonds_by_its_own_rule_only():
     assert len(marks(peak_figure(turns, "paper"), "published")) == 1
 
 
+def test_the_legend_names_whose_diamonds_stand_beside_other_models():
+    theirs, ours = trajectory("TTTT", **OPUS), trajectory("TTTT", model="mine")
+    assert [entry.name for entry in fast_figure(theirs, "paper").legend] == [OPUS["model"]]
+    assert [entry.name for entry in fast_figure(ours, "paper").legend] == ["mine", f"{OPUS['model']}, published"]
+    assert [entry.name for entry in fast_figure(ours, "work").legend] == ["mine"]
+
+
 def test_the_length_of_a_bar_is_the_peak():
     figure = peak_figure([turn(speedup=0.6), turn(speedup=0.3, trajectory="1")], "work")
     (bar,) = marks(figure, "fill")

@@ -104,6 +104,14 @@ def test_every_figure_is_there_as_pixels_too(written):
         assert height == pytest.approx(2 * float(drawn.get("height")), abs=1)
 
 
+def test_pixels_have_text_on_a_machine_without_fonts():
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="20">'
+        '<text x="2" y="14" style="font-family: system-ui, sans-serif">%s</text></svg>'
+    )
+    assert png_of(drawing % "50%") != png_of(drawing % "")  # the system's fonts are never asked
+
+
 def test_pixels_have_the_colours_that_the_light_page_has():
     styles = (
         "<style>:root { --ink: #c02030; } @media (prefers-color-scheme: dark) { :root { --ink: #ffffff; } } %s</style>"
