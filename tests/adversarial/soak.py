@@ -139,15 +139,22 @@ def _size() -> dict[str, int]:
 
 
 class Judge:
-    """A judge's process."""
+    """A judge's process.
 
-    def __init__(self, where: Where, folder: Path) -> None:
+    Args:
+        where: The device.
+        folder: For its files.
+        gpu: The only one that it sees, as nvidia-smi names it; empty for what this process sees.
+    """
+
+    def __init__(self, where: Where, folder: Path, gpu: str = "") -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--serve", str(folder), "--device", where],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            env=os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
         )
         self.sizes: list[dict[str, int]] = []
         self.message = ""
@@ -278,9 +285,12 @@ def soak(
         for item in items:
             waiting.put(item)
         lock = threading.Lock()
-        deadline = start + within
-        arguments = (where, folder / "judges", waiting, outcome, lock, deadline)
-        threads = [threading.Thread(target=_work, args=arguments) for _ in range(judges)]
+        seen = gpus() if where == "cuda" else [""]
+        threads = []
+        for number in range(judges):
+            start_judge = functools.partial(Judge, where, folder / "judges", seen[number % len(seen)])
+            arguments = (where, start_judge, waiting, outcome, lock, start + within)
+            threads.append(threading.Thread(target=_work, args=arguments))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -310,13 +320,13 @@ def _compile(path: Path) -> None:
 
 def _work(
     where: Where,
-    folder: Path,
+    start_judge: Callable[[], Judge],
     waiting: queue.SimpleQueue[Item],
     outcome: Outcome,
     lock: threading.Lock,
     deadline: float,
 ) -> None:
-    judge_ = Judge(where, folder)
+    judge_ = start_judge()
     while time.monotonic() < deadline:
         try:
             item = waiting.get_nowait()
@@ -334,7 +344,7 @@ def _work(
             _count(item, verdict, killed.is_set(), where, outcome, waiting, judge_.message)
         if verdict is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
             judge_.close()
-            judge_ = Judge(where, folder)
+            judge_ = start_judge()
     judge_.close()
     with lock:
         outcome.growth += filter(None, [judge_.grew()])
@@ -409,21 +419,23 @@ def _shared_memory() -> set[str]:
     return {path.name for path in Path("/dev/shm").iterdir() if "ptxgym" in path.name}
 
 
-def _first_gpu() -> list[str]:
-    """Names it to nvidia-smi, which does not look at the environment."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return ["--id", visible.partition(",")[0]] if visible else []
+def gpus() -> list[str]:
+    """The GPUs that this process sees, as nvidia-smi names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return visible.split(",")
+    listed = subprocess.run(
+        ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True
+    )
+    return listed.stdout.split()
 
 
 def _gpu_bytes(where: Where) -> int:
     """The GPU's memory in use, as the driver tells without a context of ours."""
     if where == "simulator":
         return 0
-    text = subprocess.run(
-        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", *_first_gpu()],
-        capture_output=True,
-        text=True,
-    ).stdout
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id", ",".join(gpus())]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
     return sum(int(line) << 20 for line in text.split() if line.isdigit())
 
 
@@ -433,7 +445,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("simulator", "cuda"), default="simulator")
     parser.add_argument("--evaluations", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--judges", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--judges", type=int, default=0, help="at a time; up to eight for each GPU by default")
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds; what is begun is ended")
     parser.add_argument("--brief", action="store_true", help="five evaluations on the simulator, with kills")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
@@ -442,8 +454,9 @@ def main() -> int:
         serve(options.device, options.serve)
         return 0
     items = brief() if options.brief else plan(options.device, options.evaluations, options.seed)
+    judges = options.judges or min(8 * max(1, len(gpus()) if options.device == "cuda" else 1), os.cpu_count() or 1)
     say = functools.partial(print, file=sys.stderr, flush=True)
-    outcome = soak(options.device, items, options.judges, os.cpu_count() or 1, options.within, say)
+    outcome = soak(options.device, items, judges, os.cpu_count() or 1, options.within, say)
     print(outcome.table())
     return 0 if outcome.good else 1
 
