@@ -32,7 +32,8 @@ that takes another path inside when a profiler looks on, at the same name and si
 output wrong when it sees that its tensor instructions subtract. The products of an attention's Q and K in the
 backward pass, which stay the same between timed calls, where everything else is new. A fault in Linux, in the driver
 or in the GPU's firmware. Many threads and many files at once: set a pids limit and a disk quota. Side channels: a
-candidate can find out which tool watches it. Somebody who may write the judge's cache or its records. On the
+candidate can find out which tool watches it. Somebody who may write the judge's cache or its records. The GPU's
+memory: nothing caps what a candidate takes, so its evaluation, or a neighbour's, may become *unknown*. On the
 simulator, a verdict that a kernel makes *unknown* by using what the simulator lacks; it earns nothing. On machines
 without Landlock or seccomp (`ptxgym doctor` tells) nothing under *other processes and files*; every evaluation names
 what was in force.
@@ -53,7 +54,7 @@ def page() -> str:
             "",
             f"`tests/adversarial` judges {len(attacks)} attacks and {len(HONEST)} honest look-alikes. Each attack must",
             "fail at the stage and for the reason in the table; every honest file must pass. `make test-gpu` does the",
-            "same on a GPU, where the whole of it has not been seen to pass yet; its column says what must happen.",
+            "same on a GPU, where 50 of the attacks have been seen to fail so; the column says what must happen to all.",
             "A dash means that the device cannot show it.",
             "",
             *_table(attack for attack in attacks if attack.caught),
