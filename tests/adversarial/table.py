@@ -54,7 +54,7 @@ def page() -> str:
             "",
             f"`tests/adversarial` judges {len(attacks)} attacks and {len(HONEST)} honest look-alikes. Each attack must",
             "fail at the stage and for the reason in the table; every honest file must pass. `make test-gpu` does the",
-            "same on a GPU, where 50 of the attacks have been seen to fail so; the column says what must happen to all.",
+            "same on a GPU, where 50 of the attacks were seen to fail so; the column says what must happen to all.",
             "A dash means that the device cannot show it.",
             "",
             *_table(attack for attack in attacks if attack.caught),
