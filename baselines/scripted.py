@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from baselines.fixit.sources import same_code, without_comments
 from baselines.mini_ptx_agent import Answer, Message, Model, ModelPolicy, ScriptedModel, SetupError, Usage
 from baselines.mini_ptx_agent.scripted_model import turns_taken
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "kernels"
+
+NO_EXAMPLES = "The example kernels are part of a checkout: run this from a clone of the repository."
 
 _FOLDERS = {"H100": "hopper", "B200": "blackwell"}
 _INSTANCE = re.compile(r"PTXBench-(?P<operator>\w+)-(?P<gpu>\w+?)(?P<variant>-\w+)?(?:-v\d+)?")
@@ -44,6 +47,24 @@ def replay(*, kernels: Path) -> ModelPolicy:
     return ModelPolicy(model_for, settings={"kernels": str(kernels.resolve())})
 
 
+@dataclass(frozen=True, slots=True)
+class ExamplePolicy(ModelPolicy):
+    """A policy that begins with the example kernel of the instance."""
+
+    kernels: Path = EXAMPLES
+
+    def check(self, envs: Sequence[str]) -> None:
+        """Refuse a run in which there is nothing to submit.
+
+        Raises:
+            SetupError: No instance has an example, or there are no examples at all.
+        """
+        if not any(self.kernels.rglob("*.cu")):
+            raise SetupError(NO_EXAMPLES if self.kernels == EXAMPLES else f"There is no .cu file in {self.kernels}.")
+        if not any(example(env, self.kernels) is not None for env in envs):
+            raise SetupError(f"{_listed(envs)} no example kernel in {self.kernels}, so there is nothing to play.")
+
+
 def oracle(*, kernels: Path = EXAMPLES) -> ModelPolicy:
     """Submit the example kernel of the instance, once.
 
@@ -55,7 +76,7 @@ def oracle(*, kernels: Path = EXAMPLES) -> ModelPolicy:
         source = example(_instance(env), kernels)
         return ScriptedModel([submit(source)]) if source else _nothing_for(env)
 
-    return ModelPolicy(model_for, settings={"kernels": str(kernels.resolve())})
+    return ExamplePolicy(model_for, settings={"kernels": str(kernels.resolve())}, kernels=kernels)
 
 
 def mutate(*, kernels: Path = EXAMPLES) -> ModelPolicy:
@@ -69,12 +90,15 @@ def mutate(*, kernels: Path = EXAMPLES) -> ModelPolicy:
         source = example(_instance(env), kernels)
         return MutatingModel(source, seed) if source else _nothing_for(env)
 
-    return ModelPolicy(model_for, settings={"kernels": str(kernels.resolve())})
+    return ExamplePolicy(model_for, settings={"kernels": str(kernels.resolve())}, kernels=kernels)
 
 
 @dataclass(frozen=True, slots=True)
 class MutatingModel:
-    """Answers each turn with the same source, changed at random; what it answers depends on seed and turn alone."""
+    """Answers each turn with the same source, changed at random; what it answers depends on seed and turn alone.
+
+    Code is changed, comments are not: a mutant that differs in a comment alone would be the kernel itself.
+    """
 
     source: str
     seed: int
@@ -86,7 +110,7 @@ class MutatingModel:
         for _ in range(_TRIES):
             for mutation in generator.choices(_MUTATIONS, _WEIGHTS, k=generator.randint(1, 2)):
                 mutation(lines, generator)
-            if "\n".join(lines) != self.source:  # two blank lines may have changed places
+            if not same_code("\n".join(lines), self.source):  # two equal lines may have changed places
                 break
         return submit("\n".join(lines))
 
@@ -108,29 +132,43 @@ def example(instance: str, kernels: Path = EXAMPLES) -> str | None:
 
 
 def _change_a_number(lines: list[str], generator: random.Random) -> None:
-    at = generator.choice([n for n, line in enumerate(lines) if re.search(r"\b\d+\b", line)] or [0])
-    numbers = list(re.finditer(r"\b\d+\b", lines[at]))
-    if numbers:
-        number = generator.choice(numbers)
+    code = _code_of(lines)
+    if places := [n for n, line in enumerate(code) if _NUMBER.search(line)]:
+        at = generator.choice(places)
+        number = generator.choice(list(_NUMBER.finditer(code[at])))
         changed = max(0, generator.choice([int(number[0]) - 1, int(number[0]) + 1, int(number[0]) * 2]))
         lines[at] = f"{lines[at][: number.start()]}{changed}{lines[at][number.end() :]}"
 
 
 def _lose_a_line(lines: list[str], generator: random.Random) -> None:
-    if len(lines) > 1:
-        del lines[generator.randrange(len(lines))]
+    if places := _lines_of_code(lines):
+        del lines[generator.choice(places)]
 
 
 def _double_a_line(lines: list[str], generator: random.Random) -> None:
-    at = generator.randrange(len(lines))
-    lines.insert(at, lines[at])
+    if places := _lines_of_code(lines):
+        at = generator.choice(places)
+        lines.insert(at, lines[at])
 
 
 def _swap_two_lines(lines: list[str], generator: random.Random) -> None:
-    at = generator.randrange(max(1, len(lines) - 1))
-    lines[at : at + 2] = reversed(lines[at : at + 2])
+    places = _lines_of_code(lines)
+    if len(places) > 1:
+        at = generator.randrange(len(places) - 1)
+        first, second = places[at : at + 2]
+        lines[first], lines[second] = lines[second], lines[first]
 
 
+def _code_of(lines: list[str]) -> list[str]:
+    """The lines with blanks for their comments, so that places in one are places in the other."""
+    return without_comments("\n".join(lines)).split("\n")
+
+
+def _lines_of_code(lines: list[str]) -> list[int]:
+    return [number for number, line in enumerate(_code_of(lines)) if line.strip()]
+
+
+_NUMBER = re.compile(r"\b\d+\b")
 _MUTATIONS: tuple[Callable[[list[str], random.Random], None], ...] = (
     _change_a_number,
     _lose_a_line,
@@ -144,6 +182,11 @@ _WEIGHTS = (6, 1, 1, 1)
 
 def _nothing_for(env: gym.Env[Any, str]) -> ScriptedModel:
     return ScriptedModel([], done=f"There is no example kernel for {_instance(env)}.")
+
+
+def _listed(envs: Iterable[str]) -> str:
+    names = list(envs)
+    return f"{names[0]} has" if len(names) == 1 else f"{', '.join(names)} have"
 
 
 def _instance(env: gym.Env[Any, str]) -> str:

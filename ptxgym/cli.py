@@ -97,8 +97,9 @@ def prompt(
     """Print a task's prompt with its knowledge; the tokens of every part go to stderr."""
     import knowledge
 
+    task = get_task(task_id)
     try:
-        made = knowledge.prompt(get_task(task_id), cast("Any", level), variant, gpu=gpu)
+        made = knowledge.prompt(task, cast("Any", level), variant, gpu=gpu)
     except ValueError as error:
         raise MisuseError(f"{error}.") from None
     if as_json:
@@ -122,15 +123,16 @@ def evaluate(
     records: Annotated[Path | None, typer.Option(help="Append the evaluation's record to this JSONL file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge a kernel. Exit code 0: passed; 1: failed; 3: this machine could not tell."""
+    """Judge a kernel. Exit code 0: passed; 1: failed; 2: misuse; 3: this machine could not tell."""
     from pydantic import ValidationError
 
+    from ptxgym.destinations import check_appendable
     from ptxgym.evaluation import EvaluationOptions, Evaluator, feedback
     from ptxgym.progress import StageProgress
     from ptxgym.rewards import staged
     from ptxgym.trajectories import append_record, make_record
 
-    source = sys.stdin.read() if str(kernel) == "-" else _read(kernel)
+    source = _source(kernel)
     try:
         options = EvaluationOptions.model_validate(
             {
@@ -145,10 +147,10 @@ def evaluate(
         first = error.errors()[0]
         raise MisuseError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}.") from None
     evaluator = Evaluator(get_task(env), options)
+    if records is not None:
+        check_appendable(records, "--records")
     with StageProgress(err) as progress:
         evaluation = evaluator.evaluate(source, progress)
-    if records is not None:
-        append_record(records, make_record(source, options, evaluation, staged(evaluation), 1))
     if as_json:
         print(evaluation.model_dump_json())
     else:
@@ -158,22 +160,27 @@ def evaluate(
             out.print(f"{_MARKS[stage.status]} {stage.stage:<13}{seconds}   {escape(_summary(stage))}")
         out.print()
         out.print(escape(feedback(evaluation)))
+    if records is not None:
+        append_record(records, make_record(source, options, evaluation, staged(evaluation), 1))
     raise typer.Exit(0 if evaluation.status == "passed" else EXIT_FAILED if evaluation.valid else EXIT_UNKNOWN)
 
 
 @app.command()
 def simulate(
-    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.cu")],
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.cu", help="The source; - reads standard input.")],
     env: EnvOption,
     shape: Annotated[str | None, typer.Option(help="E.g. M=512,N=768,K=640; the first probe shape by default.")] = None,
     explain: Annotated[bool, typer.Option(help="Show the source line of every finding.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate one call and show launches, counts and every finding. Exit code 0: right, and no error found."""
+    """Simulate one call and show launches, counts and every finding.
+
+    Exit code 0: right, and no error found; 1: wrong, or no program; 2: misuse; 3: the simulator could not tell.
+    """
     from ptxgym.simulation import parse_shape
     from ptxgym.simulation import simulate as simulate_call
 
-    task, source = get_task(env), _read(kernel)
+    task, source = get_task(env), _source(kernel)
     with err.status("simulating") if err.is_terminal else nullcontext():
         seen = simulate_call(source, task, parse_shape(shape, task) if shape else task.probes[0])
     if as_json:
@@ -219,17 +226,16 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command()
 def validate(
-    records: Annotated[Path, typer.Argument(help="A JSONL file of evaluation records.")],
+    records: Annotated[Path, typer.Argument(help="A JSONL file of evaluation records, or a run's folder.")],
     device: Annotated[str | None, typer.Option(help="Judge on another device than the records'.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Judge recorded submissions again and say what reproduced. Exit code 1: something did not."""
-    from ptxgym.trajectories import read_records, reproduce
+    """Judge recorded submissions again and say what reproduced. Exit code 0: all did; 1: something did not."""
+    from ptxgym.runs.submissions import read_submissions
+    from ptxgym.trajectories import reproduce
 
-    if not records.exists():
-        raise MisuseError(f"There is no file {records}.")
-    failures = 0
-    for number, record in enumerate(read_records(records), start=1):
+    failures = number = 0
+    for number, record in enumerate(read_submissions(records), start=1):
         err.print(f"judging {number}: {record.task} turn {record.turn}", style="dim")
         again = reproduce(record, device)
         good = not again.differences and again.speedup_agrees is not False
@@ -244,6 +250,8 @@ def validate(
         )
         what = "; ".join(again.differences) or ("reproduced" if good else "the speedup differs")
         out.print(f"{_MARKS['passed' if good else 'failed']} {record.task} turn {record.turn}: {escape(what)}{speeds}")
+    if not number:
+        raise MisuseError(f"{records} holds no record, so there is nothing to judge again.")
     raise typer.Exit(EXIT_FAILED if failures else 0)
 
 
@@ -259,7 +267,11 @@ def bench(
     ``bench kernels [NAME ...]`` judges the example kernels instead, on a Hopper GPU.
     """
     from ptxgym.bench import run_benchmarks
+    from ptxgym.destinations import check_replaceable
 
+    for file, option in ((json_file, "--json"), (page, "--page")):
+        if file is not None:
+            check_replaceable(file, option)
     if only and only[0] == "kernels":
         _bench_kernels(only[1:], page, regime)
         return
@@ -345,7 +357,7 @@ def _summary(stage: object) -> str:
         case CompileEvidence() as e:
             return f"{e.registers} registers, {f'{e.spill_bytes} bytes spilled' if e.spill_bytes else 'no spills'}"
         case MemoryEvidence() as e:
-            return f"{e.reports[0].tool} clean on {len(e.shapes)} shapes"
+            return f"{e.reports[0].tool}: {e.verdict}"
         case CorrectnessEvidence(worst=worst) as e if worst:
             return f"{len(e.comparisons)} comparisons, norm error {worst.norm_error:.1e} at most"
         case InstructionEvidence() as e:
@@ -358,7 +370,10 @@ def _summary(stage: object) -> str:
     return ""
 
 
-def _read(path: Path) -> str:
+def _source(path: Path) -> str:
+    """The file's text; ``-`` is standard input."""
+    if str(path) == "-":
+        return sys.stdin.read()
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -377,4 +392,9 @@ def main() -> NoReturn:
     except InfrastructureError as error:
         err.print(f"ptxgym: {error}", style="yellow", markup=False)
         sys.exit(EXIT_UNKNOWN)
+    except OSError as error:
+        if not error.filename:  # of a socket or a pipe: no file that the caller named
+            raise
+        err.print(f"ptxgym: {error.filename} cannot be used: {error.strerror}.", style="red", markup=False)
+        sys.exit(EXIT_MISUSE)
     sys.exit(0)

@@ -36,14 +36,30 @@ def examine() -> Iterator[Finding]:
     yield _tool("disassembler", lambda: str(find_nvdisasm()), "missing")
     yield _tool("embedded simulator", _simulator, "limited")
     yield _confinement()
-    yield _gpu()
-    yield _program("Nsight Compute (ncu)", "ncu", "The instruction stage needs it; it is part of the CUDA toolkit.")
-    yield _program(
-        "compute-sanitizer", "compute-sanitizer", "The memory stage needs it; it is part of the CUDA toolkit."
-    )
-    yield _module("CUPTI (cupti-python)", "cupti", "The timing stage needs it: `pip install 'ptxgym[cuda]'`.")
-    yield _module("NVML (nvidia-ml-py)", "pynvml", "Clocks and power come from it: `pip install 'ptxgym[cuda]'`.")
-    yield _counters()
+    gpu = _gpu()
+    yield gpu
+    for finding, instead in _gpu_tools():
+        yield finding if gpu.level == "ok" else _without_a_gpu(finding, instead)
+
+
+def _gpu_tools() -> Iterator[tuple[Finding, str]]:
+    """What the stages take on a GPU, and what does it without one."""
+    toolkit, extra = "it is part of the CUDA toolkit.", "`pip install 'ptxgym[cuda]'`."
+    ncu, memcheck = "Nsight Compute (ncu)", "compute-sanitizer"
+    simulated = "the simulator serves the {} stage here"
+    yield _program(ncu, "ncu", f"The instruction stage needs it; {toolkit}"), simulated.format("instruction")
+    yield _program(memcheck, memcheck, f"The memory stage needs it; {toolkit}"), simulated.format("memory")
+    yield _module("CUPTI (cupti-python)", "cupti", f"The timing stage needs it: {extra}"), "nothing is timed here"
+    yield _module("NVML (nvidia-ml-py)", "pynvml", f"Clocks and power come from it: {extra}"), "nothing is timed here"
+    yield _counters(), simulated.format("instruction")
+
+
+def _without_a_gpu(finding: Finding, instead: str) -> Finding:
+    """A tool of the GPU's where there is none: nothing is lost if it is missing."""
+    if finding.level == "ok":
+        return finding
+    missing = finding.detail.partition(".")[0]
+    return Finding(finding.name, "ok", f"{missing}. Needed on a GPU only: {instead}.")
 
 
 def _tool(name: str, find: Callable[[], str], level: Level) -> Finding:

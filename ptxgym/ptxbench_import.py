@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ptxgym.errors import MisuseError
 from ptxgym.metrics import Turn
@@ -30,7 +30,7 @@ COLUMNS = (
     "speedup",
     "correct_with_arch",
 )
-"""The columns that are read; others are passed over."""
+"""The columns that are read; others are passed over. The original has the path ``exp_dir`` in place of ``run``."""
 
 TRAJECTORIES_PER_VARIANT = 4
 
@@ -65,7 +65,8 @@ def read_ptxbench(path: Path) -> list[Turn]:
 
 
 def _read(table: csv.DictReader[str], path: Path) -> Iterator[Turn]:
-    missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+    present = {"run" if name == "exp_dir" else name for name in table.fieldnames or ()}
+    missing = [name for name in COLUMNS if name not in present]
     if missing:
         raise MisuseError(f"{path} is not the original's per-turn table: it has no column {', '.join(missing)}.")
     for row in table:
@@ -73,7 +74,7 @@ def _read(table: csv.DictReader[str], path: Path) -> Iterator[Turn]:
         if None in row.values():
             raise MisuseError(f"{where}: it is too short.")
         try:
-            yield turn_of_row(row)
+            yield turn_of_row({"run": PurePosixPath(row.get("exp_dir", "")).name} | row)
         except LookupError as error:
             raise MisuseError(f"{where}: {error} is unknown.") from None
         except ValueError as error:

@@ -1,7 +1,8 @@
 """Rewards: named functions of an Evaluation.
 
 All are bounded, and zero for what is not a verdict on the candidate (``evaluation.valid`` is False then). Every named
-reward is in ``info["rewards"]`` at every step, whichever one the environment returns.
+reward is in ``info["rewards"]`` at every step, whichever one the environment returns; there, one that needs a time
+which was not taken is NaN.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ REWARDS: Mapping[str, Reward] = MappingProxyType(
 )
 """The named rewards."""
 
+TIMED = frozenset({"fast_inst", "speedup", "roofline"})
+"""Those that earn by time alone: where nothing is timed they cannot tell a kernel that passed from one that failed."""
+
 
 def get_reward(reward: str | Reward) -> Reward:
     """A reward by name, or the callable itself.
@@ -89,6 +93,12 @@ def get_reward(reward: str | Reward) -> Reward:
     if reward not in REWARDS:
         raise MisuseError(f"There is no reward {reward!r}; there are {', '.join(REWARDS)}, or give a callable.")
     return REWARDS[reward]
+
+
+def lacks_time(reward: str | Reward, evaluation: Evaluation) -> bool:
+    """Whether a named reward needs a time of a kernel that passed, and none was taken: it is unknown then, not 0."""
+    timed = isinstance(reward, str) and reward in TIMED
+    return timed and evaluation.status == "passed" and math.isnan(evaluation.speedup)
 
 
 def counted_speedup(evaluation: Evaluation) -> float:

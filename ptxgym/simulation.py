@@ -46,15 +46,17 @@ class Simulation:
 def simulate(text: str, task: Task, shape: Shape) -> Simulation:
     """Compile a source and simulate one call of ``run`` on normal inputs.
 
+    A source that does not compile is a call that failed; the compiler's own words are in ``failure``.
+
     Raises:
-        MisuseError: The source does not compile; the message is the compiler's.
         InfrastructureError: This machine, or the simulator, lacks something.
     """
     import torch
 
     program = compile_source(read_source(text), task)
     if program.status != "compiled":
-        raise MisuseError(f"The source does not compile.\n{program.diagnostics}")
+        failure = f"The source does not compile.\n{program.diagnostics}"
+        return Simulation(format_shape(shape), launches=(), notes=(), printed="", failure=failure, comparisons=())
     inputs = task.operator.make_inputs(shape, "normal", torch.Generator().manual_seed(secrets.randbits(63)))
     failure, comparisons = "", []
     with SimulatorSession(program, task) as session:

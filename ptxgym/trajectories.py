@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from ptxgym.errors import MisuseError
+from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator
 from ptxgym.tasks import get_task
 from ptxgym.toolchain import Record
@@ -59,12 +59,19 @@ def make_record(
 
 
 def append_record(path: Path, record: EvaluationRecord) -> None:
-    """Append one whole line and have it on disk."""
+    """Append one whole line and have it on disk.
+
+    Raises:
+        InfrastructureError: It cannot be written.
+    """
     line = record.model_dump_json().encode("utf-8") + b"\n"
-    with path.open("ab") as file:
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InfrastructureError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def read_records(path: Path) -> Iterator[EvaluationRecord]:

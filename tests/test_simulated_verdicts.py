@@ -80,7 +80,7 @@ def test_the_step_after_a_bad_one_is_right(kernel):
         assert not info["is_success"]
         assert info["valid"]
     _, reward, terminated, _, info = env.step(kernel("gemm"))
-    assert (info["status"], terminated) == ("passed", False), info["error_detail"]
+    assert (info["status"], info["end"], terminated) == ("passed", "passed", True), info["error_detail"]
     assert reward == 0.5, "a simulator's verdict earns nothing for speed"
 
 

@@ -13,7 +13,9 @@ _ENTRY = re.compile(r"^\*\*\[(?P<id>\w+)\] (?P<text>.+)$", re.MULTILINE)
 _OTHERWISE = re.compile(r"\*Otherwise\* (.*?)(?=\s*\*Checked as\*|$)")
 _CHECKED = re.compile(r"\*Checked as\* (.*)$")
 _FINDING = re.compile(
-    r"^(?P<file>[^\s:]+):(?P<line>\d+): (?P<severity>error|warning): (?P<code>[a-z0-9-]+): (?P<message>.*)", re.DOTALL
+    r"^(?P<file>[^\s:]+):(?P<line>\d+)(?: \(in [^)]+\))?: (?P<severity>error|warning): (?P<code>[a-z0-9-]+): "
+    r"(?P<message>.*)",
+    re.DOTALL,
 )
 
 

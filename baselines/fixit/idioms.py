@@ -33,6 +33,7 @@ INSTRUCTIONS = {
     "tcgen05.mma": r"tcgen05\.mma\b",
     "tcgen05.commit": r"tcgen05\.commit\b",
     "tcgen05.wait": r"tcgen05\.wait\b",
+    "tcgen05.fence": r"tcgen05\.fence\b",
     "tcgen05.dealloc": r"tcgen05\.dealloc\b",
     "cluster.barrier": r"barrier\.cluster\b",
     "named.barrier": r"\bbar(?:rier)?\.(?:cta\.)?(?:sync|arrive)\b",

@@ -190,7 +190,7 @@ _EARLY = ("read-before-arrival", "stage-reuse", "deadlock")
 MUTATIONS: tuple[Mutation, ...] = (
     # -- mbarriers
     Mutation("drop-wait", ("14", "15", "16"), (*_EARLY, "shared-race"), _drop("mbarrier.wait")),
-    Mutation("other-parity", ("14",), _EARLY, _argument("mbarrier.wait", 1, _other_parity)),
+    Mutation("other-parity", ("14",), (*_EARLY, "phase-slip"), _argument("mbarrier.wait", 1, _other_parity)),
     Mutation("bytes-too-many", ("16",), ("deadlock",), _argument("mbarrier.expect_tx", -1, _plus(16))),
     Mutation("bytes-too-few", ("16",), (*_EARLY, "tx-count"), _argument("mbarrier.expect_tx", -1, _half)),
     Mutation("drop-expect-tx", ("16",), ("deadlock", "tx-count"), _drop("mbarrier.expect_tx")),
@@ -214,7 +214,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation("same-k-step", ("3",), (), _no_next_step),
     Mutation("drop-tcgen05-commit", ("T7",), ("deadlock", "tmem-in-flight"), _drop("tcgen05.commit")),
-    Mutation("drop-tcgen05-wait", ("T5",), ("tmem-in-flight", "tmem-uninitialised"), _drop("tcgen05.wait")),
+    Mutation("drop-tcgen05-fence", ("T4",), ("tcgen05-fence",), _drop("tcgen05.fence")),
+    Mutation(
+        "drop-tcgen05-wait",
+        ("T5",),
+        ("tmem-in-flight", "tmem-uninitialised", "tcgen05-wait-ld", "tcgen05-wait-st"),
+        _drop("tcgen05.wait"),
+    ),
     Mutation("drop-tmem-dealloc", ("T1",), ("tmem-leak",), _drop("tcgen05.dealloc")),
     # -- descriptors and swizzles
     Mutation(

@@ -104,13 +104,18 @@ def parents_from_files(files: Sequence[Path], env: str) -> Iterator[Parent]:
             raise MisuseError(f"{file} cannot be read: {error}.") from None
 
 
-def parents_from_examples() -> Iterator[Parent]:
-    """The repository's example kernels, each for its own task."""
-    from baselines.scripted import example
+def parents_from_examples() -> list[Parent]:
+    """The repository's example kernels, each for its own task.
 
-    for env in TASKS:
-        if source := example(env):
-            yield Parent(env, source, f"example of {env}")
+    Raises:
+        MisuseError: There is no checkout around the package, and so no example.
+    """
+    from baselines.scripted import NO_EXAMPLES, example
+
+    found = [Parent(env, source, f"example of {env}") for env in TASKS if (source := example(env))]
+    if not found:
+        raise MisuseError(NO_EXAMPLES)
+    return found
 
 
 def parents_from_runs(runs: Sequence[Path]) -> Iterator[Parent]:

@@ -124,7 +124,7 @@ class MiniPTXAgent:
             )
         )
         if terminated or truncated:
-            raise Stop("target_speedup" if terminated else "turn_budget")
+            raise Stop(info.get("end") or ("target_speedup" if terminated else "turn_budget"))
 
     @property
     def turns(self) -> int:

@@ -87,6 +87,11 @@ class CandidateProcess:
                 self.close()
                 raise
 
+    @property
+    def pid(self) -> int:
+        """The process's number; where a tool wraps it, the tool's."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

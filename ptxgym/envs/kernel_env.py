@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import math
 import uuid
 from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any, Literal, SupportsFloat, cast
 
 import gymnasium as gym
+from pydantic import ValidationError
 
 from ptxgym.envs.observation import Observation, make_info, make_observation, observation_space
 from ptxgym.envs.prompt import task_prompt
@@ -24,11 +27,13 @@ from ptxgym.evaluation import (
     StageName,
     feedback,
 )
-from ptxgym.rewards import TARGET_SPEEDUP, Reward, get_reward
+from ptxgym.rewards import TARGET_SPEEDUP, TIMED, Reward, get_reward, lacks_time
 from ptxgym.shaping import Shaping
 from ptxgym.tasks import Task, get_task
 from ptxgym.toolchain import MAX_SOURCE_BYTES
 from ptxgym.trajectories import EvaluationRecord, make_record
+
+_NOTHING_TO_WIN = "The episode ends with this pass: nothing is timed here, so no later submission can earn more."
 
 
 class KernelEnv(gym.Env[Observation, str]):
@@ -47,14 +52,15 @@ class KernelEnv(gym.Env[Observation, str]):
 
     ## Observation Space
 
-    A dict of ``feedback`` (at reset the prompt) and the numbers behind it; see
-    :func:`ptxgym.envs.observation.observation_space`.
+    A dict of ``feedback`` (at reset the prompt) and the numbers behind it
+    (:func:`ptxgym.envs.observation.observation_space`).
 
     ## Rewards
 
     A named function of the evaluation, or a callable (:mod:`ptxgym.rewards`): ``staged`` by default, ``fast_inst``,
     ``speedup``, ``binary``, ``roofline``. All of them are in ``info["rewards"]``. When the machine could not judge,
-    ``info["valid"]`` is False and the reward 0.
+    ``info["valid"]`` is False and the reward 0. ``fast_inst``, ``speedup`` and ``roofline`` need times, and are refused
+    where nothing is timed.
 
     ## Starting State
 
@@ -62,8 +68,9 @@ class KernelEnv(gym.Env[Observation, str]):
 
     ## Episode End
 
-    *Termination*: a submission passed every stage with a speedup of at least ``target_speedup``. *Truncation*: after
-    ``max_turns`` submissions.
+    *Termination*: a submission passed every stage with a speedup of at least ``target_speedup``; or, where nothing is
+    timed (the simulator, or ``stages`` without timing), it passed every stage, since no later one can earn more.
+    *Truncation*: after ``max_turns`` submissions. ``info["end"]`` says which.
 
     ## Arguments
 
@@ -83,13 +90,13 @@ class KernelEnv(gym.Env[Observation, str]):
             ``none`` (compile and inspect only).
         reward: A name or a callable from Evaluation to float.
         max_turns: Submissions per episode.
-        target_speedup: Ends the episode.
+        target_speedup: Ends the episode, as does the first pass where nothing is timed; with infinity neither does.
         shapes: ``all`` checks the probe shapes too; ``workload`` is the paper's rule.
         instruction_rule: ``work`` or ``paper``; see :class:`ptxgym.evaluation.EvaluationOptions`.
         regime: Timing ``hot`` or ``cool``.
         stages: The stages that are run.
         knowledge: A level of the knowledge pack that stands behind the prompt (``none``, ``parameters``,
-            ``templates``, ``contracts``, ``full``), or a text of your own.
+            ``templates``, ``contracts``, ``full``), or a text of your own, of more than one word.
         variant: The prompt's variant for a level: ``base``, or one with a hint (``knowledge.variants(task)``).
         cache: Whether a kept evaluation of the same program may answer.
         shaping: Pays progress between turns as it is made, without changing what an episode returns: a discount, or a
@@ -128,7 +135,7 @@ class KernelEnv(gym.Env[Observation, str]):
         if max_turns < 1:
             raise MisuseError(f"max_turns={max_turns} leaves no turn.")
         self.task = get_task(task) if isinstance(task, str) else task
-        self.options = EvaluationOptions(
+        self.options = _options(
             device=device,
             shapes=shapes,
             instruction_rule=instruction_rule,
@@ -149,7 +156,12 @@ class KernelEnv(gym.Env[Observation, str]):
         self.pool = pool
         self.trajectory = uuid.uuid4().hex
         """The episode's name in the pool; a new one at every reset."""
+        self.reward = reward
+        """A name or a callable."""
         self._reward = get_reward(reward)
+        self._refuse_untimed(reward, "reward")
+        if self.shaping is not None:
+            self._refuse_untimed(self.shaping.potential, "potential")
         self._potential = 0.0
         self._knowledge = _knowledge_text(self.task, knowledge, variant)
         self._text = ""
@@ -158,7 +170,16 @@ class KernelEnv(gym.Env[Observation, str]):
     @property
     def prompt(self) -> str:
         """What the policy reads at reset."""
-        return task_prompt(self.task, self.options, self.target_speedup, self.max_turns, self._knowledge)
+        return task_prompt(
+            self.task, self.options, self.target_speedup, self.max_turns, self._knowledge, timed=self.timed
+        )
+
+    @property
+    def timed(self) -> bool:
+        """Whether a submission can get a time here; assumed of a pool in another process that chooses its device."""
+        if "timing" not in self.options.stages or self.options.device == "simulator":
+            return False
+        return self.evaluator is None or self.evaluator.device.gives_times
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -203,16 +224,17 @@ class KernelEnv(gym.Env[Observation, str]):
         """
         self._begun()
         turn = len(self.history) + 1
-        terminated = evaluation.status == "passed" and evaluation.speedup >= self.target_speedup
-        truncated = not terminated and turn >= self.max_turns
-        self._over = terminated or truncated
+        end = self._end(evaluation, turn)
+        self._over = bool(end)
         shaped = self._shape(evaluation)
-        reward = (float(self._reward(evaluation)) if evaluation.valid else 0.0) + shaped
+        valid = evaluation.valid and not lacks_time(self.reward, evaluation)
+        reward = (float(self._reward(evaluation)) if valid else 0.0) + shaped
         source = action if self.action_space.contains(action) else ""
         self.history.append(make_record(source, self.options, evaluation, reward, turn))
-        self._show(feedback(evaluation))
-        info = make_info(evaluation, shaped)
-        return make_observation(self._text, turn, evaluation), reward, terminated, truncated, info
+        self._show(feedback(evaluation) + (f"\n{_NOTHING_TO_WIN}" if end == "passed" else ""))
+        info = make_info(evaluation, shaped, valid, end)
+        truncated = end == "turn_budget"
+        return make_observation(self._text, turn, evaluation), reward, self._over and not truncated, truncated, info
 
     def render(self) -> str | None:
         """The last text, in mode ``ansi``."""
@@ -223,6 +245,24 @@ class KernelEnv(gym.Env[Observation, str]):
         fork = copy.deepcopy(self)
         fork.trajectory = uuid.uuid4().hex
         return fork
+
+    def _end(self, evaluation: Evaluation, turn: int) -> str:
+        """Why the episode is over, empty while it is not. Every policy and adaptor goes by this."""
+        if evaluation.status == "passed":
+            if evaluation.speedup >= self.target_speedup:
+                return "target_speedup"
+            if math.isnan(evaluation.speedup) and math.isfinite(self.target_speedup):
+                return "passed"
+        return "turn_budget" if turn >= self.max_turns else ""
+
+    def _refuse_untimed(self, reward: str | Reward, what: str) -> None:
+        if isinstance(reward, str) and reward in TIMED and not self.timed:
+            left_out = "timing" not in self.options.stages
+            why = "the timing stage is left out" if left_out else f"device={self.options.device!r} gives none here"
+            raise MisuseError(
+                f"{what}={reward!r} needs times, and {why}: every kernel that passes would earn 0. Choose 'staged' or "
+                "'binary', or a GPU of the task's architecture."
+            )
 
     def _begun(self) -> None:
         if self._over:
@@ -241,11 +281,25 @@ class KernelEnv(gym.Env[Observation, str]):
             print(text)
 
 
+def _options(**values: Any) -> EvaluationOptions:
+    try:
+        return EvaluationOptions(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise MisuseError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}.") from None
+
+
 def _knowledge_text(task: Task, level: str, variant: str) -> str:
     """The pack's text for a level and variant, or the text that was given instead of a level."""
     import knowledge
 
     if level not in knowledge.LEVELS:
+        if len(level.split()) == 1 and level == level.strip():  # a slip, not a text
+            nearest = difflib.get_close_matches(level, knowledge.LEVELS, n=1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            raise MisuseError(
+                f"There is no knowledge level {level!r}.{hint} There are {', '.join(knowledge.LEVELS)}, or give a text."
+            )
         return level
     try:
         return "\n".join(part.text for part in knowledge.knowledge_parts(task, cast("Any", level), variant))

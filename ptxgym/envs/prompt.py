@@ -19,7 +19,7 @@ for a shape you do not support. <cuda_runtime.h>, <cuda_bf16.h> and this declara
 other headers of the CUDA toolkit and <ptxgym/{header}.cuh> may be included, libraries (cuBLAS, cuDNN, CUTLASS, CUB,
 Thrust) may not. Take driver functions such as cuTensorMapEncodeTiled from cudaGetDriverEntryPointByVersion.
 
-Timed shape: {workload}
+{shape}: {workload}
 {probes}
 Judged in this order:
 1. It compiles with nvcc -O3 -std=c++17 for compute_{target}.
@@ -27,8 +27,7 @@ Judged in this order:
 3. Every output is right on secret inputs: |error| ≤ {absolute:g} + {relative:g}·|reference| for every element, and
    ‖error‖ ≤ {norm:g}·‖reference − mean‖, against a higher-precision reference. Inputs must not change.
 4. {instructions}
-5. Its time on the timed shape, cold L2, interleaved with the vendor library: speedup = library time / your time. The
-   episode ends when the speedup reaches {target_speedup:g}, or after {max_turns} submissions.
+5. {timing}
 
 Submit the whole source each time.
 """
@@ -40,8 +39,33 @@ _RULES = {
 }
 
 
-def task_prompt(task: Task, options: EvaluationOptions, target_speedup: float, max_turns: int, knowledge: str) -> str:
-    """The prompt of a task, followed by the knowledge that was chosen for it."""
+_TIMED = """\
+Its time on the timed shape, cold L2, interleaved with the vendor library: speedup = library time / your time. The
+   episode ends when the speedup reaches {target_speedup:g}, or after {max_turns} submissions."""
+
+_UNTIMED = """\
+Here nothing is timed: the episode ends with the first submission that passes all of this, or
+   after {max_turns} submissions."""
+
+
+def task_prompt(
+    task: Task,
+    options: EvaluationOptions,
+    target_speedup: float,
+    max_turns: int,
+    knowledge: str,
+    timed: bool = True,
+) -> str:
+    """The prompt of a task, followed by the knowledge that was chosen for it.
+
+    Args:
+        task: What is asked.
+        options: How it is judged.
+        target_speedup: Ends the episode.
+        max_turns: Submissions per episode.
+        knowledge: The text behind the statement.
+        timed: Whether a submission can get a time where it is judged.
+    """
     probes = " and ".join(format_shape(shape) for shape in task.probes)
     text = _PROMPT.format(
         gpu=task.architecture.gpu,
@@ -51,6 +75,7 @@ def task_prompt(task: Task, options: EvaluationOptions, target_speedup: float, m
         operator=task.operator.name,
         formula=task.operator.formula,
         signature=task.operator.signature(),
+        shape="Timed shape" if timed else "Shape",
         workload=format_shape(task.workload),
         probes=f"Also checked, unless run returns an error for it: {probes}\n" if options.shapes == "all" else "",
         absolute=task.tolerance.absolute,
@@ -59,7 +84,6 @@ def task_prompt(task: Task, options: EvaluationOptions, target_speedup: float, m
         instructions=_RULES[options.instruction_rule].format(
             family=task.architecture.instructions, share=WORK_FRACTION_LIMIT
         ),
-        target_speedup=target_speedup,
-        max_turns=max_turns,
+        timing=(_TIMED if timed else _UNTIMED).format(target_speedup=target_speedup, max_turns=max_turns),
     )
     return f"{text}\n{knowledge}".rstrip() + "\n"

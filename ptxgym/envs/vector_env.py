@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 
 from ptxgym.envs.kernel_env import KernelEnv
 from ptxgym.envs.observation import Observation
+from ptxgym.errors import MisuseError
 from ptxgym.evaluation import Evaluation, EvaluationPool, PoolClient
 
 _Infos = dict[str, Any]
@@ -76,7 +77,13 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
     def step(
         self, actions: Sequence[str]
     ) -> tuple[Observation, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], _Infos]:
-        """Judge one submission per environment; one that had ended begins anew instead (``NEXT_STEP``)."""
+        """Judge one submission per environment; one that had ended begins anew instead (``NEXT_STEP``).
+
+        Raises:
+            MisuseError: There are more or fewer actions than environments.
+        """
+        if len(actions) != self.num_envs:
+            raise MisuseError(f"{self.num_envs} actions are expected, one source each; got {len(actions)}.")
         futures = self._submit(actions)
         results = [self._step_one(number, action, futures[number]) for number, action in enumerate(actions)]
         infos: _Infos = {}

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ptxgym._version import __version__
 from ptxgym.devices import Device, Regime, get_device
-from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
+from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError, MisuseError
 from ptxgym.evaluation.records import STAGES, Evaluation, StageName, StageResult
 from ptxgym.evaluation.stages import (
     Case,
@@ -46,7 +46,7 @@ _RUNNING: tuple[tuple[StageName, Callable[[Case], StageResult]], ...] = (
 )
 
 _FILE = "evaluation.json"
-_FORMAT = 2
+_FORMAT = 3
 """Raise it when the same program must be judged again: it is part of every key."""
 
 _COMPILERS = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -62,7 +62,7 @@ class EvaluationOptions(Record):
     device: str = "auto"
     """``auto``, ``cuda``, ``cuda:1``, ``simulator`` or ``none``; see :func:`ptxgym.devices.get_device`."""
     shapes: Literal["all", "workload"] = "all"
-    """``workload`` is the paper's rule: only the fixed workload counts."""
+    """``workload`` is the paper's rule: only the fixed workload counts. It needs a GPU, or ``none``."""
     instruction_rule: InstructionRule = "work"
     """``work``: target instructions did at least 0.9 of the FLOPs. ``paper``: one was executed."""
     regime: Regime = "hot"
@@ -81,7 +81,7 @@ class Evaluator:
         options: How it is judged.
 
     Raises:
-        MisuseError: The options name a device that does not exist or is not here.
+        MisuseError: The options name a device that does not exist or is not here, or ask it for what it cannot do.
     """
 
     def __init__(self, task: Task, options: EvaluationOptions | None = None) -> None:
@@ -89,8 +89,8 @@ class Evaluator:
         self.options = options or EvaluationOptions()
         self._programs = Cache("programs")
         self._evaluations = Cache("evaluations")
-        if self.options.device != "auto":
-            get_device(self.options.device, task.architecture)
+        if self.options.device != "auto" or self.options.shapes == "workload":
+            _check_shapes(self.options, get_device(self.options.device, task.architecture))
 
     @functools.cached_property
     def device(self) -> Device:
@@ -151,13 +151,26 @@ class Evaluator:
             elif name in options.stages:
                 run.stage(name, functools.partial(_on_device, work, case))
         evaluation = run.finish(program.key)
-        if options.cache and evaluation.valid:
+        if options.cache and evaluation.valid and not _ended_by_a_clock(evaluation):
             self._keep(key, evaluation)
         return evaluation
 
     def _keep(self, key: str, evaluation: Evaluation) -> None:
         with self._evaluations.adding(key) as folder:
             (folder / _FILE).write_text(evaluation.model_dump_json(), encoding="utf-8")
+
+
+def _check_shapes(options: EvaluationOptions, device: Device) -> None:
+    if options.shapes == "workload" and not device.runs_workload:
+        raise MisuseError(
+            f"shapes='workload' needs a GPU of the task's architecture: {device.info.name} runs probe shapes alone, a "
+            "workload would take it hours. Take shapes='all', which judges on the probe shapes there."
+        )
+
+
+def _ended_by_a_clock(evaluation: Evaluation) -> bool:
+    """Whether another look might end otherwise: what a clock stops depends on more than the program."""
+    return any(stage.reason == "timeout" for stage in evaluation.stages)
 
 
 class _Run:

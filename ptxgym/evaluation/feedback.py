@@ -40,24 +40,29 @@ _SHOWN_KERNELS = 4
 
 def feedback(evaluation: Evaluation) -> str:
     """The feedback text of an evaluation."""
-    parts = [_VERDICTS[evaluation.status], *evaluation.notes]
+    parts = [_verdict(evaluation), *evaluation.notes]
     for stage in evaluation.stages:
         parts += _stage_lines(stage)
     text = "\n".join(part for part in parts if part)
     return text if len(text) <= MAX_FEEDBACK_CHARACTERS else text[: MAX_FEEDBACK_CHARACTERS - 4] + "\n[…]"
 
 
+def _verdict(evaluation: Evaluation) -> str:
+    verdict, memory = _VERDICTS[evaluation.status], evaluation.stage("memory").evidence
+    if isinstance(memory, MemoryEvidence) and memory.warnings:
+        return verdict.replace("memory-clean", "no memory error (but see the warnings)")
+    return verdict
+
+
 def _stage_lines(stage: StageResult) -> list[str]:
     if stage.status == "skipped":
-        return []
+        return [f"{stage.stage}: not measured. {stage.message}"] if stage.reason == "unavailable" else []
     lines = [f"{stage.stage}: {stage.status}. {stage.message}".strip()] if stage.status != "passed" else []
     match stage.evidence:
         case CompileEvidence() as evidence:
             lines += _compile_lines(evidence, failed=stage.status == "failed")
         case MemoryEvidence() as evidence:
-            lines += [
-                f"  {line}" for report in evidence.reports for text in report.reports for line in text.splitlines()
-            ]
+            lines += _memory_lines(evidence, passed=stage.status == "passed")
             lines += _refused_lines("memory", evidence.refused)
         case CorrectnessEvidence() as evidence:
             lines += _correctness_lines(evidence)
@@ -79,6 +84,13 @@ def _compile_lines(evidence: CompileEvidence, failed: bool) -> list[str]:
         for kernel in evidence.kernels[:_SHOWN_KERNELS]
     ]
     return lines + [f"  ptxas {advisory.code}: {advisory.meaning}" for advisory in evidence.advisories]
+
+
+def _memory_lines(evidence: MemoryEvidence, passed: bool) -> list[str]:
+    warnings = evidence.warnings
+    failing = [text for report in evidence.reports if report.errors for text in report.reports]
+    lines = [f"memory: passed. {evidence.verdict.capitalize()}:"] if passed and warnings else []
+    return lines + [f"  {line}" for text in dict.fromkeys([*failing, *warnings]) for line in text.splitlines()]
 
 
 def _correctness_lines(evidence: CorrectnessEvidence) -> list[str]:

@@ -65,6 +65,28 @@ class MemoryEvidence(Record):
     refused: tuple[str, ...]
     """Shapes for which ``run`` returned an error."""
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was found on shapes without errors, one report per kind and place."""
+        first: dict[str, str] = {}
+        for text in (text for report in self.reports if not report.errors for text in report.reports):
+            first.setdefault(_kind_and_place(text), text)
+        return tuple(first.values())
+
+    @property
+    def verdict(self) -> str:
+        """In a few words what a passed stage found."""
+        where = f"on {len(self.shapes)} shape{'s' * (len(self.shapes) != 1)}"
+        if not self.warnings:
+            return f"clean {where}"
+        return f"no memory error {where}, {len(self.warnings)} warning{'s' * (len(self.warnings) > 1)}"
+
+
+def _kind_and_place(report: str) -> str:
+    """The part of a report of the simulator's that other shapes share: place, severity and code."""
+    place, *rest = report.split(": ", 3)
+    return ": ".join([place, *rest[:2]]) if rest[:1] == ["warning"] else report
+
 
 class OutputComparison(Record):
     """One output of one call against the higher-precision reference."""

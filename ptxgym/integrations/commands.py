@@ -29,11 +29,14 @@ def export(
     """Write prompts, splits and an order of difficulty: all that a trainer needs."""
     from collections import Counter
 
+    from ptxgym.destinations import check_replaceable
     from ptxgym.errors import MisuseError
     from ptxgym.integrations.dataset import PHASES, SPLITS, make_rows, write_rows
 
     if answers not in ("text", "tool"):
         raise MisuseError(f"--answers {answers}: text or tool.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_replaceable(out, "--out")
     rows = make_rows(
         env or ("*",),
         splits=split or SPLITS,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,11 +28,6 @@ Phase = Literal["probes", "workload"]
 """``probes``: judged on the probe shapes, nothing is timed. ``workload``: the task as it is."""
 
 _CUT = "\n[…]"
-
-_PROBES_NOTE = """
-In this round only the shapes above are used and nothing is timed: the episode ends with the first submission that
-passes every other step.
-"""
 
 _ROW_FIELDS = {
     "task_id": "task",
@@ -104,6 +98,8 @@ class Turn:
     """What it adds to the trajectory's reward; the gains of a trajectory sum up to it."""
     done: bool
     evaluation: Evaluation
+    valid: bool
+    """Whether it could be judged and its reward be told; see ``info["valid"]``."""
 
 
 class Episode:
@@ -127,7 +123,7 @@ class Episode:
     @property
     def prompt(self) -> str:
         """What the policy reads first."""
-        return self.env.prompt + (_PROBES_NOTE if self.settings.phase == "probes" else "")
+        return self.env.prompt
 
     @property
     def done(self) -> bool:
@@ -137,7 +133,7 @@ class Episode:
     @property
     def valid(self) -> bool:
         """Whether every submission so far could be judged."""
-        return all(turn.evaluation.valid for turn in self.turns)
+        return all(turn.valid for turn in self.turns)
 
     @property
     def reward(self) -> float | None:
@@ -189,17 +185,16 @@ class Episode:
             raise MisuseError("The episode is over; no submission is judged any more.")
         observation, step_reward, terminated, truncated, info = self.env.step(source)  # type: ignore[arg-type]
         reward, evaluation = float(step_reward), info["evaluation"]
-        # Where nothing is timed, a submission that passed cannot be bettered.
-        finished = evaluation.status == "passed" and math.isnan(evaluation.speedup)
         so_far = sum(turn.gain for turn in self.turns)
         gain = max(0.0, reward - so_far) if self.settings.credit == "best" else reward - so_far
         text = complaint or observation["feedback"]
         turn = Turn(
             feedback=fit(text, self.settings.feedback_tokens, token_counter(self.settings.tokenizer)),
             reward=reward,
-            gain=gain if evaluation.valid else 0.0,
-            done=terminated or truncated or finished,
+            gain=gain if info["valid"] else 0.0,
+            done=terminated or truncated,
             evaluation=evaluation,
+            valid=info["valid"],
         )
         self.turns.append(turn)
         return turn

@@ -121,8 +121,8 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
         return self._observe(
             text,
             status=turn.evaluation.status,
-            valid=turn.evaluation.valid,
-            reward=turn.gain if turn.evaluation.valid else None,
+            valid=turn.valid,
+            reward=turn.gain if turn.valid else None,
             done=turn.done,
             metadata={"trajectory_reward": episode.reward, **episode.metrics()},
         )

@@ -60,7 +60,7 @@ class KernelTextEnv(BaseTextEnv):
             observations=[] if turn.done else [{"role": "user", "content": turn.feedback}],
             reward=turn.gain,
             done=turn.done,
-            metadata={"valid": turn.evaluation.valid, "status": turn.evaluation.status},
+            metadata={"valid": turn.valid, "status": turn.evaluation.status},
         )
 
     def get_metrics(self) -> dict[str, Any]:

@@ -25,6 +25,8 @@ def report(
     typer.echo(
         f"{written.index}  {written.turns} turns, {written.trajectories} trajectory pages, {written.figures} figures"
     )
+    for run in written.unfinished:
+        typer.echo(f"Not finished, and the page says so: {run}", err=True)
 
 
 def import_ptxbench(

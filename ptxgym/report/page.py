@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ptxgym.report.runs import RunFacts, is_imported, read_imported, read_trajec
 from ptxgym.report.svg import HEIGHT, WIDTH, element, text
 from ptxgym.report.tables import (
     Comparison,
+    Row,
     Table,
     Transitions,
     correctness_tables,
@@ -61,6 +62,15 @@ class Study:
     """Of runs with a model that was adapted or helped in context."""
 
     @property
+    def noted(self) -> bool:
+        """Whether a line says of its runs what sets them apart."""
+        return any(row.notes or any(getattr(c, "notes", ()) for c in row.cells) for row in self._rows)
+
+    @property
+    def _rows(self) -> list[Row]:
+        return [row for _, tables in self.tables for table in tables for row in table.rows]
+
+    @property
     def differing(self) -> list[Comparison]:
         """Published numbers that the rows do not give."""
         return [comparison for comparison in self.comparisons if not comparison.agrees]
@@ -74,6 +84,8 @@ class Written:
     turns: int
     trajectories: int
     figures: int
+    unfinished: tuple[str, ...] = ()
+    """Runs of which a part of the plan is missing, in words."""
 
 
 def write_report(paths: Sequence[Path], out: Path) -> Written:
@@ -94,13 +106,12 @@ def write_report(paths: Sequence[Path], out: Path) -> Written:
 
 
 def _write_all(paths: Sequence[Path], out: Path) -> Written:
-    for folder in (out, out / "figures", out / "trajectories"):
-        folder.mkdir(parents=True, exist_ok=True)
     environment = _environment()
     turns: list[Turn] = []
     facts: list[RunFacts] = []
     views: list[TrajectoryView] = []
     plain: set[str] = set()
+    notes: dict[str, tuple[str, ...]] = {}
     for path in paths:
         own = RunFacts(run_name(path), path)
         if is_imported(path):
@@ -113,11 +124,13 @@ def _write_all(paths: Sequence[Path], out: Path) -> Written:
                 _page(environment, "trajectory.html", out / file, view=view)
                 views.append(replace(view, turns=()))
                 turns += [turn_of_record(record, own.budget, own.adaptation) for record in records]
-                plain |= set() if own.adaptation else {records[0].run}
+                own.ids.add(records[0].run)
             own.trajectories = len(views) - start
+            notes |= dict.fromkeys(own.ids, own.notes)
+            plain |= set() if own.adaptation else own.ids
             facts.append(own)
     _check(turns)
-    studies = _studies(_told_apart(turns), views)
+    studies = _studies(_told_apart(turns), views, notes)
     if any(fact.adaptation for fact in facts):
         studies[0] = replace(studies[0], adaptation=_adaptation(_told_apart(turns), plain))
     for study in studies:
@@ -127,7 +140,8 @@ def _write_all(paths: Sequence[Path], out: Path) -> Written:
             _write(out / "figures" / f"{study.slug}-{figure.name}.png", png_of(drawing))
     index = out / "index.html"
     _page(environment, "report.html", index, studies=studies, runs=facts, created=_now(), version=__version__)
-    return Written(index, len(turns), len(views), sum(len(study.figures) for study in studies))
+    missing = tuple(f"{fact.name}: {fact.unfinished}" for fact in facts if fact.unfinished)
+    return Written(index, len(turns), len(views), sum(len(study.figures) for study in studies), missing)
 
 
 def _check(turns: Sequence[Turn]) -> None:
@@ -153,25 +167,29 @@ def _told_apart(turns: Sequence[Turn]) -> list[Turn]:
     ]
 
 
-def _studies(turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> list[Study]:
+def _studies(
+    turns: Sequence[Turn], views: Sequence[TrajectoryView], notes: Mapping[str, tuple[str, ...]]
+) -> list[Study]:
     by_name: dict[str, list[Turn]] = {}
     for turn in turns:
         by_name.setdefault(turn.study, []).append(_safe(turn))
     order = sorted(by_name, key=lambda name: STUDIES.index(name) if name in STUDIES else -1)  # own runs first
-    return [_study(name, by_name[name], () if name else views) for name in order]
+    return [_study(name, by_name[name], () if name else views, notes) for name in order]
 
 
 def _safe(turn: Turn) -> Turn:
     return turn.model_copy(update={name: visible(getattr(turn, name)) for name in ("model", "condition")})
 
 
-def _study(name: str, turns: Sequence[Turn], views: Sequence[TrajectoryView]) -> Study:
+def _study(
+    name: str, turns: Sequence[Turn], views: Sequence[TrajectoryView], notes: Mapping[str, tuple[str, ...]]
+) -> Study:
     rules = usable_rules(turns) or ("work",)
     heading = visible(name) or OWN
     return Study(
         name=heading,
         slug=re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-"),
-        tables=tuple((_RULES[rule], tuple(correctness_tables(turns, rule, not name))) for rule in rules),
+        tables=tuple((_RULES[rule], tuple(correctness_tables(turns, rule, not name, notes))) for rule in rules),
         figures=tuple(figures(turns)),
         comparisons=tuple(published_comparisons(turns)),
         transitions=tuple(transition_tables(turns, rules[0])),
@@ -218,6 +236,7 @@ def _page(environment: Environment, template: str, path: Path, **values: object)
 
 
 def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.tmp")
     draft.write_bytes(content)
     draft.replace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,18 @@ from pydantic import ValidationError
 
 from ptxgym.errors import MisuseError
 from ptxgym.metrics import BUDGET, Turn, make_turn
-from ptxgym.runs.records import SETTINGS, TURNS, TurnRecord, read_run, read_stops, read_turns
+from ptxgym.report.published import FIRST
+from ptxgym.report.text import visible
+from ptxgym.runs.coverage import coverage
+from ptxgym.runs.records import (
+    SETTINGS,
+    TURNS,
+    TrajectoryKey,
+    TurnRecord,
+    read_run,
+    read_stops,
+    read_turns,
+)
 
 IMPORTED = "imported.jsonl"
 """The file in a folder that ``import-ptxbench`` wrote: one :class:`Turn` a line."""
@@ -23,9 +35,13 @@ class RunFacts:
 
     name: str
     path: Path
+    ids: set[str] = field(default_factory=set)
+    """What its records call the run."""
     policies: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
     devices: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    """Of the devices: ``cuda``, ``simulator`` or ``none``."""
     budget: int = BUDGET
     """Turns that a trajectory may take."""
     trajectories: int = 0
@@ -40,12 +56,29 @@ class RunFacts:
     """Trajectories that ended before their first submission; they are in no denominator."""
     adaptation: str = ""
     """How its model was adapted, or helped in context; empty for the model as it is."""
+    knowledge: str = ""
+    """The level of knowledge in its prompts; empty where the run did not keep it."""
+    unfinished: str = ""
+    """What of its plan is not there; empty when all was played."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known before its shares are held against others."""
+        found = ["simulator: probe shapes, no times"] * ("simulator" in self.kinds)
+        found += ["no device: compiled only"] * ("none" in self.kinds)
+        if self.budget < BUDGET:
+            columns = " / ".join(f"≤{min(first, self.budget)}" for first in FIRST)
+            found.append(f"{self.budget} turns allowed: {columns}")
+        found += [f"knowledge: {self.knowledge}"] * bool(self.knowledge)
+        found += ["not finished"] * bool(self.unfinished)
+        return tuple(found)
 
     def add(self, record: TurnRecord) -> None:
         """Count a turn."""
         self.policies.add(record.model or record.policy)
         self.tasks.add(record.env)
         self.devices.add(record.evaluation.device.name)
+        self.kinds.add(record.evaluation.device.kind)
         self.turns += 1
         self.tokens += record.usage.prompt_tokens + record.usage.completion_tokens
         if not math.isnan(record.usage.cost):
@@ -64,7 +97,7 @@ def turn_of_record(record: TurnRecord, budget: int = BUDGET, adaptation: str = "
         trajectory=str(record.trajectory),
         turn=record.turn,
         reasoning_tokens=record.usage.reasoning_tokens if record.model else None,
-        ended=record.stop in ("target_speedup", "policy_done"),
+        ended=record.stop in ("target_speedup", "passed", "policy_done"),
         budget=budget,
     )
     return turn.model_copy(update={"condition": adaptation}) if adaptation else turn
@@ -110,15 +143,18 @@ def read_trajectories(path: Path, facts: RunFacts) -> Iterator[list[TurnRecord]]
         MisuseError: There is no run, a line is no record, or a turn was recorded twice.
     """
     folder = path if path.is_dir() else path.parent
-    if (folder / SETTINGS).exists():
-        settings = read_run(folder)
+    settings = read_run(folder) if (folder / SETTINGS).exists() else None
+    if settings:
         facts.budget = settings.max_turns
         facts.adaptation = str(settings.policy_settings.get("adaptation", ""))
-    facts.without_turns = sum(stop.turn == 0 and bool(stop.stop) for stop in read_stops(folder).values())
-    open_ones: dict[tuple[str, str, int], dict[int, TurnRecord]] = {}
-    closed: set[tuple[str, str, int]] = set()
+        facts.knowledge = visible(settings.knowledge)
+    stops = read_stops(folder)
+    facts.without_turns = sum(stop.turn == 0 and bool(stop.stop) for stop in stops.values())
+    open_ones: dict[TrajectoryKey, dict[int, TurnRecord]] = {}
+    closed: set[TrajectoryKey] = set()
+    turns: Counter[TrajectoryKey] = Counter()
     for record in read_turns(path):
-        key = (record.env, record.variant, record.trajectory)
+        key = record.key
         own = open_ones.setdefault(key, {})
         if record.turn in own or key in closed:
             raise MisuseError(
@@ -127,9 +163,12 @@ def read_trajectories(path: Path, facts: RunFacts) -> Iterator[list[TurnRecord]]
             )
         own[record.turn] = record
         facts.add(record)
+        turns[key] += 1
         if record.stop:
             closed.add(key)
             yield _in_order(open_ones.pop(key))
+    if settings and not (seen := coverage(settings, turns, stops)).whole:
+        facts.unfinished = visible(seen.text)
     yield from map(_in_order, open_ones.values())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ptxgym.metrics import (
     OUTCOMES,
@@ -47,6 +47,8 @@ class Correctness:
     peak_interval: Interval
     published: Cell | None
     published_any: Cell | None
+    notes: tuple[str, ...] = ()
+    """What must be known of its runs, where the runs of a line differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Row:
     name: str
     cells: tuple[Correctness | Cell | None, ...]
     """A :class:`Cell` in a line that only shows what was published."""
+    notes: tuple[str, ...] = ()
+    """What must be known of its runs before they are held against another line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +71,53 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def correctness_tables(turns: Sequence[Turn], rule: Rule, with_published_rows: bool) -> list[Table]:
+def correctness_tables(
+    turns: Sequence[Turn], rule: Rule, with_published_rows: bool, notes: Mapping[str, tuple[str, ...]] | None = None
+) -> list[Table]:
     """One table per architecture: series down, operators across.
 
     Args:
         turns: One study.
         rule: The instruction rule.
         with_published_rows: Also a line for every model of the paper that is no series here.
+        notes: Run to what must be known of it.
     """
-    return [
-        _table(architecture, [turn for turn in turns if turn.architecture == architecture], rule, with_published_rows)
-        for architecture in dict.fromkeys(map(architecture_of, by_task(turns)))
-    ]
+    tables = []
+    for architecture in dict.fromkeys(map(architecture_of, by_task(turns))):
+        own = [turn for turn in turns if turn.architecture == architecture]
+        tables.append(_table(architecture, own, rule, with_published_rows, notes or {}))
+    return tables
 
 
-def _table(architecture: str, turns: Sequence[Turn], rule: Rule, with_published_rows: bool) -> Table:
+def _table(architecture: str, turns: Sequence[Turn], rule: Rule, with_published_rows: bool, notes: _Notes) -> Table:
     tasks = list(by_task(turns))
     rows = []
     for name, own in by_series(turns).items():
         parts = by_task(own)
-        rows.append(Row(name, tuple(_cell(parts[task], rule) if task in parts else None for task in tasks)))
+        alike = len({notes.get(run, ()) for run in _runs(own)}) == 1
+        cells = [_cell(parts[task], rule) if task in parts else None for task in tasks]
+        if not alike:
+            cells = [
+                cell and replace(cell, notes=_noted(parts[task], notes))
+                for task, cell in zip(tasks, cells, strict=True)
+            ]
+        rows.append(Row(name, tuple(cells), _noted(own, notes) if alike else ()))
     operators = tuple(map(operator_of, tasks))
     if with_published_rows:
         rows += _published_rows(architecture, operators, series_of(turns))
     return Table(architecture, operators, tuple(rows))
+
+
+_Notes = Mapping[str, tuple[str, ...]]
+
+
+def _runs(turns: Sequence[Turn]) -> list[str]:
+    return list(dict.fromkeys(turn.run for turn in turns))
+
+
+def _noted(turns: Sequence[Turn], notes: _Notes) -> tuple[str, ...]:
+    """The notes of the runs behind some turns, each once."""
+    return tuple(dict.fromkeys(note for run in _runs(turns) for note in notes.get(run, ())))
 
 
 def _published_rows(architecture: str, operators: Sequence[str], present: Sequence[str]) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from ptxgym.runs.records import TurnRecord
 STOP_NAMES = {
     "": "did not end (the run was cut off, or goes on)",
     "target_speedup": "reached the target speedup",
+    "passed": "passed, where nothing is timed",
     "turn_budget": "took all its turns",
     "context_full": "filled the model's context",
     "policy_done": "the policy had nothing more to submit",

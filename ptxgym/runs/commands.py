@@ -102,6 +102,8 @@ def show(
     from ptxgym.runs.records import read_turns
 
     if number is None:
+        if turn is not None or source or whole:
+            raise MisuseError(f"Say which trajectory: ptxgym show {folder} NUMBER …; without one, all are listed.")
         if as_json:
             for record in read_turns(folder):
                 print(record.model_dump_json())
@@ -110,7 +112,9 @@ def show(
         return
     turns = [record for record in view.select(folder, number) if turn in (None, record.turn)]
     if not turns:
-        raise MisuseError(f"Trajectory {number} has no turn {turn}." if turn else f"Trajectory {number} has no turns.")
+        raise MisuseError(
+            f"Trajectory {number} has no turn {turn}." if turn else f"Trajectory {number} has no turn yet."
+        )
     if as_json:
         for record in turns:
             print(record.model_dump_json())

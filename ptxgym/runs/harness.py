@@ -281,7 +281,7 @@ def _make_record(run: RunRecord, model: str, key: TrajectoryKey, number: int, tu
         reward=turn.reward,
         terminated=turn.terminated,
         truncated=turn.truncated,
-        stop="target_speedup" if turn.terminated else "turn_budget" if turn.truncated else "",
+        stop=turn.info.get("end") or ("target_speedup" if turn.terminated else "turn_budget" if turn.truncated else ""),
         usage=Usage(**{name: getattr(turn.usage, name) for name in Usage.model_fields}),
         timing=Timing(model_seconds=turn.model_seconds, evaluation_seconds=turn.evaluation_seconds),
         created=_now(),

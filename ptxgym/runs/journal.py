@@ -95,17 +95,22 @@ class FolderLock:
         folder: The run's folder; it is created.
 
     Raises:
-        MisuseError: Another process is running there.
-        InfrastructureError: The folder cannot be made.
+        MisuseError: Another process is running there, or the folder cannot be made.
+        InfrastructureError: It holds records, and cannot be written to.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "lock"
         try:
             folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MisuseError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+        try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _unwritable(self._path, error) from None
+            if any(folder.glob("*.jsonl")):
+                raise _unwritable(self._path, error) from None
+            raise MisuseError(f"The folder {folder} cannot be written to: {error.strerror}.") from None
 
     def __enter__(self) -> Self:
         try:

@@ -58,7 +58,7 @@ class End(Protocol):
 
     @property
     def reason(self) -> str:
-        """``target_speedup``, ``turn_budget``, ``context_full`` or ``policy_done``."""
+        """``target_speedup``, ``passed``, ``turn_budget``, ``context_full`` or ``policy_done``."""
 
     @property
     def detail(self) -> str:
@@ -73,7 +73,11 @@ class Player(Protocol):
 
 
 class Policy(Protocol):
-    """A policy for a whole run. It is shared between threads."""
+    """A policy for a whole run. It is shared between threads.
+
+    It may also have ``check(envs)``, which is asked before anything is begun: a ``ValueError`` with a sentence refuses
+    to play these instances.
+    """
 
     @property
     def model(self) -> str:
@@ -124,7 +128,7 @@ def build_policy(name: str, options: Mapping[str, Any]) -> Policy:
         MisuseError: There is no such policy, it takes no such option, or it cannot be built.
     """
     function = _find(name)
-    takes = inspect.signature(function).parameters
+    takes = _parameters(name, function)
     for option in options:
         if option not in takes:
             raise MisuseError(f"The policy {name} takes no {_flag(option)}; it takes {_flags(takes)}.")
@@ -132,9 +136,21 @@ def build_policy(name: str, options: Mapping[str, Any]) -> Policy:
     if missing:
         raise MisuseError(f"The policy {name} needs {_flags(missing)}.")
     try:
-        return function(**options)
+        policy = function(**options)
     except ValueError as error:
         raise MisuseError(str(error)) from error
+    if lacking := [part for part in ("model", "settings", "start") if not hasattr(policy, part)]:
+        raise MisuseError(f"The policy {name} made a {type(policy).__name__}, which has no {' and no '.join(lacking)}.")
+    return policy
+
+
+def _parameters(name: str, function: object) -> Mapping[str, inspect.Parameter]:
+    try:
+        if callable(function):
+            return inspect.signature(function).parameters
+    except ValueError:  # a built-in function without a signature
+        pass
+    raise MisuseError(f"The policy {name} is a {type(function).__name__}; it should be a function that makes a policy.")
 
 
 def _find(name: str) -> Callable[..., Policy]:

@@ -88,8 +88,8 @@ class TurnRecord(Record):
     terminated: bool
     truncated: bool
     stop: str = ""
-    """On a trajectory's last turn: ``target_speedup``, ``turn_budget``, ``context_full``, ``policy_done`` or
-    ``error:<type>``; empty on all others."""
+    """On a trajectory's last turn: ``target_speedup``, ``passed`` (where nothing is timed), ``turn_budget``,
+    ``context_full``, ``policy_done`` or ``error:<type>``; empty on all others."""
     usage: Usage = Usage()
     timing: Timing = Timing()
     created: str
@@ -149,6 +149,18 @@ class RunRecord(Record):
     env_settings: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the environments: device, reward, target speedup, rules."""
     software: dict[str, str] = Field(default_factory=dict)
+    knowledge: str = ""
+    """The level of the knowledge pack in the prompts, or what stood in its place; empty where it was not kept."""
+
+    @property
+    def plan(self) -> tuple[TrajectoryKey, ...]:
+        """Every trajectory, begun or not: by instance, variant and number, instances and variants as asked for."""
+        return tuple(
+            TrajectoryKey(env, variant, index)
+            for env in self.envs
+            for variant in self.variants.get(env, ())
+            for index in range(self.trajectories)
+        )
 
 
 def read_lines(path: Path, record: type[AnyRecord]) -> Iterator[AnyRecord]:

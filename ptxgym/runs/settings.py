@@ -63,6 +63,7 @@ def new_run(
         if value < 1:
             raise MisuseError(f"--{name} {value} leaves nothing to play.")
     _check(env_settings)
+    _ask(policy, chosen)
     now = datetime.datetime.now(datetime.UTC)
     return RunRecord(
         run=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
@@ -77,6 +78,7 @@ def new_run(
         max_turns=max_turns,
         seed=seed,
         env_settings=dict(env_settings),
+        knowledge=_level(knowledge, prompts),
         software={"ptxgym": __version__, "python": platform.python_version()},
     )
 
@@ -110,6 +112,24 @@ def _check(env_settings: Mapping[str, Any]) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         raise MisuseError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}.") from None
+
+
+def _level(knowledge: str, prompts: Path | None) -> str:
+    """What a report says of the prompts' knowledge."""
+    from knowledge import LEVELS
+
+    level = knowledge if knowledge in LEVELS else "own text"
+    return f"{level}, own variants" if prompts else level
+
+
+def _ask(policy: Policy, envs: Sequence[str]) -> None:
+    """Whether the policy can play these instances at all."""
+    check = getattr(policy, "check", None)
+    try:
+        if check is not None:
+            check(envs)
+    except ValueError as error:
+        raise MisuseError(str(error)) from error
 
 
 def _plain(value: Any) -> Any:

@@ -11,10 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.rule import Rule
 from rich.syntax import Syntax
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ptxgym.errors import MisuseError
+from ptxgym.runs.coverage import coverage
 from ptxgym.runs.progress import outcome
 from ptxgym.runs.records import RunRecord, TrajectoryKey, TurnRecord, read_run, read_stops, read_turns
 
@@ -36,14 +37,19 @@ class Line:
     stop: str = ""
     detail: str = ""
 
+    @property
+    def state(self) -> str:
+        """What to say of one without an end."""
+        return "not yet" if self.marks else "not begun"
+
 
 def list_trajectories(folder: Path) -> list[Line]:
-    """Every trajectory that has begun, in the order of instance, variant and number.
+    """Every trajectory that was planned, begun or not, in the order of the plan: a number stays as the run goes on.
 
     Raises:
         MisuseError: There is no run, or it is damaged.
     """
-    lines: dict[TrajectoryKey, Line] = {}
+    lines = {key: Line(key) for key in read_run(folder).plan}
     for turn in read_turns(folder):
         line = lines.setdefault(turn.key, Line(turn.key))
         line.marks += _mark(turn)[0]
@@ -55,17 +61,18 @@ def list_trajectories(folder: Path) -> list[Line]:
     for key, stop in read_stops(folder).items():
         line = lines.setdefault(key, Line(key))
         line.stop, line.detail = stop.stop, stop.detail
-    return [lines[key] for key in sorted(lines)]
+    return list(lines.values())
 
 
 def show_run(folder: Path, console: Console) -> None:
     """Print a run's settings and its trajectories, numbered for ``ptxgym show RUN NUMBER``."""
     record = read_run(folder)
     console.print(escape(_headline(record)), style="bold")
-    table = Table(
-        "", "instance", "variant", "", "turns", "best", "tokens", "cost", "ended", box=None, header_style="bold"
-    )
-    for number, line in enumerate(list_trajectories(folder), start=1):
+    lines = list_trajectories(folder)
+    instance = Column("instance", min_width=max((len(line.key.env) for line in lines), default=0))
+    names = ("variant", "repetition", "turns", "best", "tokens", "cost", "ended")
+    table = Table("", instance, *names, box=None, header_style="bold")
+    for number, line in enumerate(lines, start=1):
         table.add_row(
             str(number),
             line.key.env,
@@ -75,9 +82,13 @@ def show_run(folder: Path, console: Console) -> None:
             "" if math.isnan(line.best) else f"{line.best:.3f}×",
             f"{line.tokens:,}" if line.tokens else "",
             f"${line.cost:.2f}" if line.cost else "",
-            escape(" ".join(filter(None, (line.stop or "not yet", line.detail[:80])))),
+            escape(" ".join(filter(None, (line.stop or line.state, line.detail[:80])))),
         )
     console.print(table)
+    seen = coverage(record, {line.key: len(line.marks) for line in lines}, read_stops(folder))
+    if not seen.whole:
+        console.print(f"\nNot finished: {escape(seen.text)}.", style="yellow")
+        console.print(f"Unless it is being played, go on with: ptxgym run --out {escape(str(folder))} --resume")
 
 
 def select(folder: Path, number: int) -> list[TurnRecord]:
@@ -94,7 +105,9 @@ def select(folder: Path, number: int) -> list[TurnRecord]:
 
 
 def show_trajectory(turns: Sequence[TurnRecord], console: Console, *, whole: bool) -> None:
-    """Print turns: the verdict and the head of the feedback, or everything that was said and submitted."""
+    """Print whose turns they are, then each: verdict and head of the feedback, or all that was said and submitted."""
+    key = turns[0].key
+    console.print(escape(f"{key.env} · variant {key.variant} · repetition {key.trajectory}"), style="bold")
     for turn in turns:
         console.print(Group(*(_whole(turn) if whole else _brief(turn))))
 

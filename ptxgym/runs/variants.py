@@ -46,6 +46,9 @@ def _join(*texts: str | None) -> str:
 
 def _from_folder(folder: Path) -> dict[str, str | None]:
     try:
-        return {file.stem: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.md"))}
+        found: dict[str, str | None] = {p.stem: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.md"))}
     except (OSError, UnicodeDecodeError) as error:
         raise MisuseError(f"The prompts in {folder} cannot be read: {error}.") from None
+    if not found:
+        raise MisuseError(f"There is no .md file in {folder}, or no such folder; --prompts takes one file per variant.")
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ptxgym.errors import MisuseError
 from ptxgym.tasks.architecture import Architecture
 from ptxgym.tasks.operator import Distribution, Operator, Shape
 
@@ -48,7 +49,11 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instance of the benchmark."""
+    """One instance of the benchmark.
+
+    Raises:
+        MisuseError: A shape lacks a dimension of the operator, has another, or an extent that is no positive integer.
+    """
 
     id: str
     """E.g. ``PTXBench-GEMM-H100``; also the Gymnasium id."""
@@ -60,9 +65,24 @@ class Task:
     """Small shapes for the simulator, the memory checker and a second correctness check."""
     tolerance: Tolerance = Tolerance()
 
+    def __post_init__(self) -> None:
+        for shape in self.shapes():
+            _check_shape(shape, self)
+
     def shapes(self) -> tuple[Shape, ...]:
         """The probes, then the workload."""
         return (*self.probes, self.workload)
+
+
+def _check_shape(shape: Shape, task: Task) -> None:
+    wanted = [parameter.name for parameter in task.operator.parameters if parameter.role == "dimension"]
+    if set(shape) != set(wanted):
+        raise MisuseError(
+            f"{task.id}: a shape of {task.operator.name} has {', '.join(wanted)}, not {', '.join(map(str, shape))}."
+        )
+    for name, extent in shape.items():
+        if type(extent) is not int or extent < 1:
+            raise MisuseError(f"{task.id}: {name}={extent!r} is no positive integer.")
 
 
 def format_shape(shape: Shape) -> str:

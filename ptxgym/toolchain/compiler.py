@@ -27,13 +27,18 @@ _KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "program.json")
 _DIAGNOSTICS_LENGTH = 16_000
 _UNRESOLVED = re.compile(r"undefined reference to [`']([^'`]{1,4096})'")
 _DRIVER_SYMBOL = re.compile(r"cu[A-Z]\w*\Z")
+_OTHER_RUN = re.compile(
+    r'error: (?:more than one instance of overloaded function "run" has "C" linkage'
+    r"|cannot overload functions distinguished by return type alone\n[^\n]{0,1000}\brun\s*\()"
+)
+"""What nvcc says of a ``run`` that is not the declared one; it shows that one alone."""
 
 
 def compile_source(source: Source, task: Task, cache: Cache | None = None, limits: Limits | None = None) -> Program:
     """Compile a source for a task, or find the Program in the cache.
 
     The generated header ``ptxgym_contract.h``, which declares the task's ``run``, is included before the source: a
-    ``run`` with other parameters is a compile error that shows both declarations.
+    ``run`` with other parameters is a compile error, to which the task's declaration is added.
 
     Args:
         source: The checked source.
@@ -101,7 +106,7 @@ def _build(
     (folder / "kernel.cu").write_text(source.text, encoding="utf-8")
     (folder / _CONTRACT).write_text(contract_header(task), encoding="utf-8")
     result = run_tool(command, cwd=folder, readable=_readable(toolkit), limits=limits)
-    status, complaint = _status(result, folder, toolkit, limits)
+    status, complaint = _status(result, folder, toolkit, limits, task)
     compiled = status == "compiled"
     if compiled:
         _name_cubin(folder)
@@ -132,23 +137,20 @@ def _readable(toolkit: Toolkit) -> tuple[Path, ...]:
     return (*toolkit.readable(), headers) if headers else toolkit.readable()
 
 
-def _status(result: ToolResult, folder: Path, toolkit: Toolkit, limits: Limits) -> tuple[str, str]:
+def _status(result: ToolResult, folder: Path, toolkit: Toolkit, limits: Limits, task: Task) -> tuple[str, str]:
     """(status, what the compiler did not say itself)."""
     if result.timed_out:
         return "timeout", f"The compiler was stopped after {limits.seconds:.0f} s."
+    declared = f"The task declares: {task.operator.signature()}"
     if result.returncode != 0 or not (folder / "kernel.so").exists():
-        return (
-            "rejected",
-            "" if result.output.strip() else f"nvcc ended with code {result.returncode} and no message.",
-        )
+        silent = f"nvcc ended with code {result.returncode} and no message."
+        other = f"`run` is not the function that is asked for. {declared}" if _OTHER_RUN.search(result.output) else ""
+        return "rejected", other if result.output.strip() else silent
     missing = sorted({name for name in _UNRESOLVED.findall(result.output) if not _DRIVER_SYMBOL.match(name)})
     if missing:
         return "rejected", f"Link error: {', '.join(missing)} is declared but defined nowhere."
     if "run" not in _exported(folder, toolkit):
-        return (
-            "rejected",
-            "The library exports no `run`. Define the function that the task's signature declares.",
-        )
+        return "rejected", f"The library exports no `run`. {declared}"
     return "compiled", ""
 
 

@@ -55,6 +55,14 @@ def test_it_stops_at_the_target():
     assert [turn.terminated for turn in turns] == [False, True]
 
 
+def test_it_says_why_the_environment_ended():
+    env = Judge([1.3])
+    step = env.step
+    env.step = lambda action: (*step(action)[:4], {"end": "passed"})
+    stop, turns, _ = play(env, [fenced(KERNEL)])
+    assert (stop.reason, len(turns)) == ("passed", 1)
+
+
 def test_it_stops_when_the_environment_does():
     stop, turns, _ = play(Judge(max_turns=3), [fenced(KERNEL)] * 9)
     assert stop.reason == "turn_budget"

@@ -4,6 +4,7 @@ import gymnasium as gym
 import pytest
 
 import ptxgym  # noqa: F401 registers the environments
+from baselines.fixit.sources import same_code
 from baselines.mini_ptx_agent import PolicyDone, SetupError, extract_kernel
 from baselines.scripted import EXAMPLES, MutatingModel, example, mutate, oracle, replay, submit
 from ptxgym.tasks import TASKS
@@ -73,6 +74,27 @@ def test_mutations_differ_by_turn_and_seed_and_nothing_else():
     assert first != answers(mutate(), seed=2)
     assert len(set(first)) > len(first) // 2
     assert all(source != example("PTXBench-GEMM-H100") for source in first)
+
+
+def test_a_mutant_is_other_code_and_keeps_its_comments():
+    source = "// 1 of 2\nint a = 7; // 3\nint b = 8;\n/* 4\n5 */\n"
+    for seed in range(200):
+        mutant = MutatingModel(source, seed).query([]).source
+        assert not same_code(mutant, source)
+        for comment in ("// 1 of 2", "/* 4\n5 */"):
+            assert mutant.count(comment) == 1
+
+
+@pytest.mark.parametrize("policy", [oracle, mutate])
+def test_a_run_in_which_no_instance_has_an_example_is_refused(policy, tmp_path, monkeypatch):
+    policy().check(["PTXBench-GEMM-B200", "PTXBench-GEMM-H100"])
+    with pytest.raises(SetupError, match="PTXBench-GEMM-B200 has no example kernel"):
+        policy().check(["PTXBench-GEMM-B200"])
+    with pytest.raises(SetupError, match=r"no \.cu file"):
+        policy(kernels=tmp_path).check(["PTXBench-GEMM-H100"])
+    monkeypatch.setattr("baselines.scripted.EXAMPLES", tmp_path)
+    with pytest.raises(SetupError, match="part of a checkout"):
+        policy(kernels=tmp_path).check(["PTXBench-GEMM-H100"])
 
 
 @pytest.mark.parametrize("source", ["", "1", "a\n\n"])

@@ -447,6 +447,16 @@ def gemm_tcgen05(d: Device, m: Module, limits: Limits | None) -> Any:
     return r, lambda: [(d.array(out), from_bf16(a) @ from_bf16(b).T, 1e-3)]
 
 
+@good("blackwell_overlap", "100a")
+def overlapped_products(d: Device, m: Module, limits: Limits | None) -> Any:
+    tiles = 5
+    a, b = to_bf16(numbers(1, 128 * tiles, 64)), to_bf16(numbers(2, 64, 64))
+    out = d.upload(np.zeros((128 * tiles, 64), np.float32))
+    maps = [d.tile_map(d.upload(a), "bf16", a.shape, (128, 64)), d.tile_map(d.upload(b), "bf16", b.shape, (64, 64))]
+    r = d.launch(m, "overlapped_products", 1, 192, *maps, out, tiles, limits=limits)
+    return r, lambda: [(d.array(out), from_bf16(a) @ from_bf16(b).T, 1e-3)]
+
+
 _TF32_WIDE = tuple(from_bf16(to_bf16(numbers(s, r, 32))) for s, r in ((1, 128), (2, 64)))
 good("blackwell", "100a")(
     _product("mma_tf32", "f32", "128B", (_TF32_WIDE[0], _TF32_WIDE[1]), (_TF32_WIDE[0], _TF32_WIDE[1]))
@@ -538,6 +548,32 @@ def mma_nvf4(d: Device, m: Module, limits: Limits | None) -> Any:
                    for c, s in zip(codes, scales, strict=True))  # fmt: skip
     expected = left @ right.T
     return r, lambda: [(d.array(out), expected, 1e-4 * float(np.abs(expected).max()))]
+
+
+@good("launch_control", "100a")
+def steal_tiles(d: Device, m: Module, limits: Limits | None) -> Any:
+    """Three dimensions; a quarter of the twelve blocks begins, the others are taken over."""
+    x = integers(1, -1000, 1000, 12, 256)
+    out, begun = d.upload(np.zeros(12, np.int32)), d.upload(np.zeros(1, np.int32))
+    r = d.launch(m, "steal_tiles", (3, 2, 2), 256, d.upload(x), out, begun, limits=limits)
+    return r, lambda: [(d.array(out), x.sum(axis=1), 0), (d.array(begun), np.array([3]), 0)]
+
+
+@good("launch_control", "100a")
+def steal_clusters(d: Device, m: Module, limits: Limits | None) -> Any:
+    """Six clusters of two by two; two begin and take over the others in turn."""
+    out = d.upload(np.zeros((4, 6), np.int32))
+    r = d.launch(m, "steal_clusters", (6, 4), 32, out, cluster=(2, 2, 1), limits=limits)
+    workers = np.array([[1, 2, 1], [2, 1, 2]])
+    return r, lambda: [(d.array(out), np.kron(workers, np.ones((2, 2), int)), 0)]
+
+
+@good("launch_control_library", "100a")
+def steal_by_library(d: Device, m: Module, limits: Limits | None) -> Any:
+    """A kernel that nobody here wrote: six of 24 blocks begin and take over the others in turn."""
+    out = d.upload(np.zeros((24, 64), np.int32))
+    r = d.launch(m, "steal_by_library", (4, 3, 2), 64, out, limits=limits)
+    return r, lambda: [(d.array(out), np.repeat(np.arange(24) % 6 + 1, 64), 0)]
 
 
 @good("hopper")

@@ -657,7 +657,7 @@ mutant(
     "gemm_tcgen05",
     "shape that does not exist",
     "instruction_descriptor(1, 1, 1, BM, BN)",
-    "instruction_descriptor(1, 1, 1, BM, BN + 8)",
+    "instruction_descriptor(1, 1, 1, BM + 16, BN)",
     "instruction-descriptor",
     within=at,
 )
@@ -695,6 +695,40 @@ mutant(
 at = "void mma_ts"
 mutant("mma_ts", "no wait for B", WAIT, "", *STALE, within=at)
 mutant("mma_ts", "too few columns", "tcgen05_alloc<128>", "tcgen05_alloc<64>", "tmem-out-of-bounds", within=at)
+mutant("mma_ts", "A is elsewhere", "t + 64 + lane + c, r", "t + 96 + lane + c, r", "tmem-uninitialised", within=at)
+mutant("mma_mxf8", "no scales of B", "tcgen05_cp_scales(t + 96 + 4 * i, sb + 32 * i);", "", "tmem-uninitialised")
+
+# -- cluster launch control ----------------------------------------------------------------------------
+at = "steal_tiles(const"
+ASKS, TOLD = "mbarrier_expect_tx(&told, sizeof(answer));", "mbarrier_wait(&told, parity);"
+mutant("steal_tiles", "expects no bytes", ASKS, "mbarrier_arrive(&told);", "deadlock", within=at)
+mutant("steal_tiles", "expects two answers", ASKS, ASKS.replace("sizeof", "2 * sizeof"), "deadlock", within=at)
+mutant("steal_tiles", "does not wait for the answer", TOLD, "", *STALE, within=at)
+mutant("steal_tiles", "waits for the other phase", TOLD, TOLD.replace("ty", "ty ^ 1"), "deadlock", within=at)
+mutant("steal_tiles", "answer between two multiples of 16", "alignas(16) uint4 answer;",
+       "alignas(16) struct { uint64_t pad; int x[4]; } s; uint4& answer = *(uint4*)s.x;", "misaligned",
+       within=at)  # fmt: skip
+mutant("steal_tiles", "asks again while others read the answer", "__syncthreads();  // answer and tile have been read",
+       "", "stage-reuse", within=at)  # fmt: skip
+mutant("steal_tiles", "asks again after a refusal", "if (!more) return;",
+       "if (!more) { if (at.x == 99) return; at.x = 99; }", "cancel-after-refusal", within=at)  # fmt: skip
+mutant("steal_tiles", "believes a refusal", "if (more) at =", "at =", "cancel-refused", within=at)
+mutant("steal_tiles", "leaves with a tile that it was given", "if (more) at =", "if (more) return; at =",
+       "cancel-unread", within=at)  # fmt: skip
+mutant("steal_tiles", "leaves before the answer", TOLD, "return;", "cancel-unread", within=at)
+mutant("steal_tiles", "asks in the first round only", "try_cancel(&answer, &told);",
+       "if (parity == 0) try_cancel(&answer, &told);", "deadlock", within=at)  # fmt: skip
+at = "steal_clusters"
+mutant("steal_clusters", "one block expects the answer", "if (threadIdx.x == 0) mbarrier_expect_tx",
+       "if (threadIdx.x == 0 && rank == 0) mbarrier_expect_tx", "deadlock", within=at)  # fmt: skip
+mutant("steal_clusters", "every block asks", "threadIdx.x == 0 && rank == 0", "threadIdx.x == 0", "stage-reuse",
+       within=at)  # fmt: skip
+mutant("steal_clusters", "asks again while other blocks read", "cluster_sync();  // all have read their answers", "",
+       "stage-reuse", within=at)  # fmt: skip
+mutant("steal_clusters", "a block leaves early", "if (!is_canceled(&answer)) break;",
+       "if (!is_canceled(&answer) || rank == 3) return;", "remote-after-exit", "deadlock", within=at)  # fmt: skip
+mutant("steal_clusters", "answer in another block", '::"l"(answer), "l"(b)',
+       '::"l"(__cluster_map_shared_rank(answer, 1)), "l"(b)', "wrong-space")  # fmt: skip
 
 mutant(
     "gemm",
@@ -712,6 +746,91 @@ mutant(
     "__shared__ alignas(1024) struct { __nv_bfloat16 pad[64], b[64 * 64]; } s; auto& b = s.b;",
     "descriptor-alignment",
     within="void wgmma_rs_transposed",
+)
+
+# -- phases --------------------------------------------------------------------------------------------
+SLIP = "phase-slip"
+EMPTY_WAIT, FULL_WAIT = "mbarrier_wait(&empty[s], i / STAGES & 1 ^ 1);", "mbarrier_wait(&full[s], i / STAGES & 1);"
+RELEASE = "if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[s]);"
+at = "void tma_round_trip"
+mutant("tma_round_trip", "parity of the phase before the first", WAIT, "mbarrier_wait(&bar, 1);", SLIP, within=at)
+at = "void ring_sum"
+mutant("ring_sum", "consumer flips at every step", FULL_WAIT, "mbarrier_wait(&full[s], i & 1);", SLIP, within=at)
+mutant("ring_sum", "consumer never flips", FULL_WAIT, "mbarrier_wait(&full[s], 0);", SLIP, within=at)
+mutant("ring_sum", "producer never flips", EMPTY_WAIT, "mbarrier_wait(&empty[s], 1);", SLIP, within=at)
+mutant(
+    "ring_sum",
+    "one warp releases for all",
+    RELEASE,
+    "if (threadIdx.x == 0) for (int n = 0; n < 4; ++n) mbarrier_arrive(&empty[s]);",
+    SLIP,
+    within=at,
+)
+mutant("gemm", "consumer starts with parity 1", FULL_WAIT, "mbarrier_wait(&full[s], i / STAGES & 1 ^ 1);", SLIP)
+mutant("gemm", "consumer never flips", FULL_WAIT, "mbarrier_wait(&full[s], 0);", SLIP)
+mutant("gemm", "producer never flips", EMPTY_WAIT, "mbarrier_wait(&empty[s], 1);", SLIP)
+mutant("attention", "parity flips at every step", "i / 2 & 1);", "i & 1);", SLIP)
+mutant("attention", "parity never flips", "i / 2 & 1);", "0);", SLIP)
+at = "gemm_tcgen05"
+mutant("gemm_tcgen05", "consumer never flips", FULL_WAIT, "mbarrier_wait(&full[s], 0);", SLIP, within=at)
+mutant("gemm_tcgen05", "producer never flips", EMPTY_WAIT, "mbarrier_wait(&empty[s], 1);", SLIP, within=at)
+mutant("gemm_tcgen05", "epilogue's parity", "mbarrier_wait(&done, 0);", "mbarrier_wait(&done, 1);", SLIP, within=at)
+mutant("mma_pair", "epilogue's parity", "mbarrier_wait(&done, 0);", "mbarrier_wait(&done, 1);", SLIP, within="mma_pair")
+
+# -- order in tensor memory ----------------------------------------------------------------------------
+DONE, AFTER, BEFORE = "mbarrier_wait(&done, 0);", "tcgen05_after();", "tcgen05_before();"
+at = "gemm_tcgen05"
+mutant("gemm_tcgen05", "no fence after the wait", f"{DONE}\n        {AFTER}", DONE, "tcgen05-fence", within=at)
+mutant(
+    "gemm_tcgen05",
+    "fence before the wait",
+    f"{DONE}\n        {AFTER}",
+    f"{AFTER}\n        {DONE}",
+    "tcgen05-fence",
+    within=at,
+)
+mutant("mma_pair", "no fence after the wait", f"{DONE}\n    {AFTER}", DONE, "tcgen05-fence", within="mma_pair")
+at = "void mma_ts"
+mutant("mma_ts", "stores are not waited for", "tcgen05_wait_st();", "", "tcgen05-wait-st", within=at)
+mutant("mma_ts", "no fence after the stores", f"{BEFORE}\n    {SYNC}", SYNC, "tcgen05-fence", within=at)
+mutant("mma_ts", "no fence before the product", f"{AFTER}\n        for", "for", "tcgen05-fence", within=at)
+mutant("mma_ts", "no fence after the commit", f"{DONE}\n    {AFTER}", DONE, "tcgen05-fence", within=at)
+mutant(
+    "mma_ts",
+    "waits for the stores behind the fence",
+    f"tcgen05_wait_st();\n    {BEFORE}",
+    f"{BEFORE}\n    tcgen05_wait_st();",
+    "tcgen05-fence",
+    within=at,
+)
+mutant("mma_ts", "no barrier after the stores", f"{BEFORE}\n    {SYNC}", BEFORE, "tmem-in-flight", within=at)
+READY, STORED = "mbarrier_wait(&ready[i % 2], i / 2 & 1);", "mbarrier_wait(&stored[i % 2], i / 2 & 1 ^ 1);"
+LOADED = f"tcgen05_wait_ld();\n            {BEFORE}\n            "
+at = "overlapped_products"
+mutant(at, "no fence after the commit", f"{READY}\n            {AFTER}", READY, "tcgen05-fence")
+mutant(at, "no fence before the release", f"{BEFORE}\n            mbarrier_arrive", "mbarrier_arrive", "tcgen05-fence")
+mutant(at, "no fence after the release", f"{STORED}\n                {AFTER}", STORED, "tcgen05-fence")
+mutant(
+    at,
+    "releases before the loads are complete",
+    f"{LOADED}mbarrier_arrive(&stored[i % 2]);",
+    f"{BEFORE} mbarrier_arrive(&stored[i % 2]); tcgen05_wait_ld();",
+    "tcgen05-fence",
+)
+mutant(at, "loads are not waited for", LOADED, BEFORE, "tcgen05-wait-ld")
+mutant(at, "no wait for the stored accumulator", STORED, "", "tmem-in-flight")
+mutant(at, "accumulator's parity never flips", STORED, "mbarrier_wait(&stored[i % 2], 1);", SLIP)
+mutant(at, "storing warps never flip", READY, "mbarrier_wait(&ready[i % 2], 0);", SLIP)
+mutant(at, "storing warps flip at every step", READY, "mbarrier_wait(&ready[i % 2], i & 1);", SLIP)
+at = "void tmem_shapes"
+mutant("tmem_shapes", "stores are not waited for", "tcgen05_wait_st();", "", "tcgen05-wait-st", within=at)
+mutant(
+    "tmem_shapes",
+    "no barrier before the deallocation",
+    f"{SYNC}\n    if (threadIdx.x < 32) tcgen05_dealloc",
+    "if (threadIdx.x < 32) tcgen05_dealloc",
+    "tmem-in-flight",
+    within=at,
 )
 
 UNCAUGHT: dict[str, str] = {

@@ -1,6 +1,7 @@
 """The Gymnasium face. Nothing is run here (``device="none"``); compilation is real."""
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -14,10 +15,15 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import ptxgym
+from ptxgym.envs.observation import INFO_MEANINGS, OBSERVATION_MEANINGS, STATUS_MEANINGS
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import STATUSES
 from ptxgym.rewards import REWARDS
+from ptxgym.shaping import Shaping
 from ptxgym.tasks import TASKS, Task, get_task
+from tests.evaluation.doubles import ScriptedDevice
+from tests.evaluation.outcomes import evaluation_of
+from tests.evaluation.test_stages import SMALL, SOURCE
 
 ID = "PTXBench-GEMM-H100"
 
@@ -83,9 +89,9 @@ def test_the_prompt_says_what_a_writer_must_know(env):
 
 
 def test_knowledge_stands_behind_the_prompt():
-    env = gym.make(ID, device="none", knowledge="KNOWLEDGE")
+    env = gym.make(ID, device="none", knowledge="OWN KNOWLEDGE")
     observation, _ = env.reset()
-    assert observation["feedback"].endswith("KNOWLEDGE\n")
+    assert observation["feedback"].endswith("OWN KNOWLEDGE\n")
 
 
 def test_a_level_of_the_knowledge_pack_stands_behind_the_prompt():
@@ -147,6 +153,13 @@ def test_info_has_the_same_keys_and_float_numbers_at_every_step(env, kernel):
         assert all(type(value) is float for value in info["rewards"].values())
 
 
+def test_the_documented_keys_and_statuses_are_those_there_are(env):
+    observation, info = env.reset()
+    assert observation.keys() == OBSERVATION_MEANINGS.keys()
+    assert info.keys() == INFO_MEANINGS.keys()
+    assert tuple(STATUS_MEANINGS) == STATUSES
+
+
 def test_an_episode_ends_after_its_turns_and_says_so_to_who_goes_on():
     env = gym.make(ID, device="none", max_turns=2).unwrapped
     with pytest.raises(MisuseError, match=r"call reset\(\)"):
@@ -160,6 +173,43 @@ def test_an_episode_ends_after_its_turns_and_says_so_to_who_goes_on():
     assert env.history == []
 
 
+def test_where_nothing_is_timed_the_first_pass_ends_the_episode_and_the_policy_is_told():
+    task = dataclasses.replace(get_task(ID), workload=SMALL, probes=(SMALL,))
+    for gives_times in (False, True):
+        env = ptxgym.KernelEnv(task, cache=False)
+        env.evaluator.__dict__["device"] = device = ScriptedDevice(task)
+        device.gives_times = gives_times
+        prompt = env.reset()[0]["feedback"]
+        observation, reward, terminated, truncated, info = env.step(SOURCE)
+        told = "not measured. scripted gives no times" in observation["feedback"]
+        ends = "episode ends with this pass" in observation["feedback"]
+        assert (info["status"], truncated) == ("passed", False)
+        assert (terminated, info["end"] == "passed", told, ends) == (not gives_times,) * 4
+        assert ("nothing is timed" in prompt, "Timed shape" in prompt) == (not gives_times, gives_times)
+        assert reward == 0.5 or gives_times
+
+
+def test_an_episode_without_a_target_goes_on_after_a_pass():
+    env = ptxgym.KernelEnv(ID, device="none", target_speedup=math.inf, max_turns=2)
+    env.reset()
+    assert env.conclude("", evaluation_of())[2:4] == (False, False)
+    assert env.conclude("", evaluation_of())[2:4] == (False, True)
+
+
+def test_a_reward_that_needs_a_time_is_unknown_where_none_was_taken():
+    """As when a pool in another process chose the simulator."""
+    env = ptxgym.KernelEnv(ID, device="none", reward="speedup")
+    env.reset()
+    _, reward, _, _, info = env.conclude("", evaluation_of(correct=False))
+    assert (reward, info["valid"], info["rewards"]["speedup"]) == (0.0, True, 0.0)
+    _, reward, _, _, info = env.conclude("", evaluation_of())
+    assert (reward, info["valid"], info["rewards"]["binary"]) == (0.0, False, 1.0)
+    assert all(math.isnan(info["rewards"][name]) for name in ("speedup", "fast_inst", "roofline"))
+    env.reset()
+    _, reward, _, _, info = env.conclude("", evaluation_of(speedup=1.1))
+    assert (reward, info["valid"]) == (1.1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -169,6 +219,11 @@ def test_an_episode_ends_after_its_turns_and_says_so_to_who_goes_on():
         ({"reward": "fastest"}, "There is no reward 'fastest'"),
         ({"render_mode": "rgb_array"}, "render_mode"),
         ({"max_turns": 0}, "max_turns"),
+        ({"shapes": "x"}, r"shapes='x': Input should be 'all' or 'workload'"),
+        ({"knowledge": "contract"}, "no knowledge level 'contract'. Did you mean 'contracts'"),
+        ({"reward": "speedup", "device": "simulator"}, r"reward='speedup' needs times.*'simulator' gives none"),
+        ({"reward": "fast_inst", "stages": ("compile",)}, "reward='fast_inst' needs times.*stage is left out"),
+        ({"shaping": Shaping(potential="roofline"), "device": "simulator"}, "potential='roofline' needs times"),
         ({"task": "PTXBench-GEM-H100"}, "Did you mean"),
     ],
 )
@@ -191,8 +246,6 @@ def test_a_copy_a_pickle_and_a_fork_go_on_alone(env, kernel):
 
 
 def test_a_task_of_ones_own_and_a_reward_of_ones_own(kernel):
-    import dataclasses
-
     mine = dataclasses.replace(get_task(ID), id="Mine", workload={"M": 256, "N": 256, "K": 64})
     assert isinstance(mine, Task)
     env = ptxgym.KernelEnv(mine, device="none", reward=lambda evaluation: len(evaluation.stages))
@@ -256,6 +309,16 @@ def test_stock_sync_vector_environment_works_too():
     envs.reset(seed=0)
     observations, *_ = envs.step(("", "int x;"))
     assert [text.split()[0] for text in observations["feedback"]] == ["INVALID", "COMPILE"]
+    envs.close()
+
+
+def test_stock_async_vector_environment_works_without_shared_memory():
+    envs = gym.make_vec(
+        ID, num_envs=1, vectorization_mode="async", vector_kwargs={"shared_memory": False}, device="none"
+    )
+    envs.reset(seed=0)
+    observations, *_ = envs.step(("int x;",))
+    assert observations["feedback"][0].startswith("COMPILE")
     envs.close()
 
 

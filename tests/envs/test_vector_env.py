@@ -13,6 +13,7 @@ import ptxgym
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import EvaluationPool, PoolClient, PoolServer
 from ptxgym.shaping import Shaping
+from tests.evaluation.test_stages import SOURCE
 
 ID = "PTXBench-GEMM-H100"
 
@@ -70,10 +71,20 @@ def test_a_vector_environment_ends_its_own_pool():
 def test_a_step_needs_one_action_for_each_environment():
     envs = ptxgym.KernelVectorEnv(2, task=ID, device="none")
     envs.reset()
-    with pytest.raises(ValueError, match="zip"):
-        envs.step([""])
-    with pytest.raises(ValueError, match="zip"):
-        envs.step(["", "", ""])
+    for actions in ([""], ["", "", ""]):
+        with pytest.raises(MisuseError, match=f"2 actions are expected, one source each; got {len(actions)}"):
+            envs.step(actions)
+    envs.close()
+
+
+def test_where_nothing_is_timed_the_first_pass_ends_an_episode_and_only_that():
+    envs = ptxgym.KernelVectorEnv(2, task=ID, device="none", stages=("compile",))
+    envs.reset()
+    _, _, terminated, truncated, infos = envs.step([SOURCE, ""])
+    assert (list(terminated), list(truncated)) == ([True, False], [False, False])
+    assert list(infos["end"]) == ["passed", ""]
+    observations, *_ = envs.step([SOURCE, ""])
+    assert list(observations["turn"]) == [0, 2]
     envs.close()
 
 

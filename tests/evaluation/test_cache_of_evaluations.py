@@ -1,4 +1,6 @@
-from ptxgym.errors import InfrastructureError
+import pytest
+
+from ptxgym.errors import CandidateError, InfrastructureError, MisuseError
 from ptxgym.evaluation import EvaluationOptions, Evaluator
 
 from .doubles import ScriptedDevice
@@ -37,3 +39,18 @@ def test_what_a_machine_could_not_tell_is_not_remembered(device):
     device.fault = None
     again = _evaluator(device).evaluate(unique)
     assert (again.status, again.cached) == ("passed", False)
+
+
+def test_what_a_clock_ended_is_not_remembered(device):
+    unique = f"// {__name__} timeout\n{SOURCE}"
+    device.fault = CandidateError("timeout", "It did not finish.")
+    assert _evaluator(device).evaluate(unique).status == "timeout"
+    device.fault = None
+    again = _evaluator(device).evaluate(unique)
+    assert (again.status, again.cached) == ("passed", False)
+
+
+def test_a_workload_is_not_asked_of_the_simulator(task):
+    with pytest.raises(MisuseError, match="shapes='workload' needs a GPU"):
+        Evaluator(task, EvaluationOptions(device="simulator", shapes="workload"))
+    Evaluator(task, EvaluationOptions(device="none", shapes="workload"))

@@ -7,12 +7,13 @@ import math
 import pytest
 import torch
 
-from ptxgym.devices import InstructionReport, KernelLaunch
+from ptxgym.devices import InstructionReport, KernelLaunch, MemoryReport
 from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
-from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, feedback
+from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, MemoryEvidence, StageResult, feedback
 from ptxgym.tasks import Task, get_task
 
 from .doubles import KERNEL, ScriptedDevice
+from .outcomes import evaluation_of
 
 SOURCE = (
     'extern "C" __global__ void _Z6kernelv() {}\nextern "C" cudaError_t run(const __nv_bfloat16* A, '
@@ -32,8 +33,8 @@ def device(task: Task) -> ScriptedDevice:
     return ScriptedDevice(task)
 
 
-def judge(device: ScriptedDevice, source: object = SOURCE, **options: object) -> Evaluation:
-    evaluator = Evaluator(device.task, EvaluationOptions(cache=False, **options))
+def judge(device: ScriptedDevice, source: object = SOURCE, on: str = "auto", **options: object) -> Evaluation:
+    evaluator = Evaluator(device.task, EvaluationOptions(cache=False, device=on, **options))
     evaluator.__dict__["device"] = device
     evaluation = evaluator.evaluate(source)
     text = evaluation.model_dump_json()
@@ -58,6 +59,26 @@ def test_an_honest_kernel_passes_every_stage(device):
     assert text.startswith("PASSED")
     assert "speedup 0.9" in text
     assert "work fraction 1.000" in text
+
+
+def test_warnings_of_a_passed_memory_stage_are_named_once_and_it_is_not_called_clean():
+    at, other = "gemm.cu:9: warning: missing-proxy-fence: A", "gemm.cu:12: warning: missing-proxy-fence: A"
+    reports = [
+        MemoryReport(tool="simulator", errors=0, reports=texts, complete=True)
+        for texts in ((f"{at} at block 1.", other), (f"{at} at block 7.",))
+    ]
+    evidence = MemoryEvidence(reports=tuple(reports), shapes=("a", "b"), refused=())
+    assert evidence.verdict == "no memory error on 2 shapes, 2 warnings"
+    stage = StageResult(stage="memory", status="passed", evidence=evidence)
+    passed = evaluation_of()
+    stages = tuple(stage if each.stage == "memory" else each for each in passed.stages)
+    lines = feedback(passed.model_copy(update={"stages": stages})).splitlines()
+    assert "memory-clean" not in lines[0]
+    start = lines.index("memory: passed. No memory error on 2 shapes, 2 warnings:")
+    assert lines[start + 1 : start + 3] == [f"  {at} at block 1.", f"  {other}"]
+    assert sum("missing-proxy-fence" in line for line in lines) == 2
+    clean = MemoryEvidence(reports=(reports[0].model_copy(update={"reports": ()}),), shapes=("a",), refused=())
+    assert clean.verdict == "clean on 1 shape"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +163,7 @@ def test_a_refused_workload_is_a_failure(device):
 
 def test_the_papers_rule_looks_at_the_workload_alone(device):
     device.refuses = lambda shape: shape != SMALL
-    evaluation = judge(device, shapes="workload")
+    evaluation = judge(device, shapes="workload", on="none")
     assert evaluation.status == "passed"
     assert {c.shape for c in evaluation.stage("correctness").evidence.comparisons} == {"M=256 N=128 K=64"}
 

@@ -163,7 +163,7 @@ def test_kernelgen_cannot_be_explained_by_findings(tmp_path):
 
 def test_contracts_are_read_from_the_knowledge_pages():
     found = contracts()
-    assert {str(n) for n in range(1, 29)} | {f"T{n}" for n in range(1, 11)} == set(found)
+    assert {str(n) for n in range(1, 29)} | {f"T{n}" for n in range(1, 12)} == set(found)
     assert found["12"].codes == ("missing-proxy-fence", "shared-race")
     assert found["5"].otherwise.startswith("half-finished sums")
     assert "<1>" in found["5"].rule
@@ -176,4 +176,5 @@ def test_only_a_finding_reads_as_one():
     found = read_finding(FINDING)
     assert (found.code, found.line) == ("missing-proxy-fence", 2)
     assert read_finding("mbarrier.cuh:9: error: deadlock: x").line == 0
+    assert read_finding("kernel.cu:61 (in mbarrier.cuh:9): error: deadlock: x").line == 61
     assert read_finding("PASSED: error: deadlock") is None

@@ -8,7 +8,14 @@ from baselines.fixit.build import BuildSettings, build
 from baselines.fixit.dataset import read_samples
 from baselines.fixit.reason import ReasonSettings, reason
 from baselines.fixit.records import Twin
-from baselines.fixit.synthesize import Parent, SynthesizeSettings, parents_from_files, parents_from_runs, synthesize
+from baselines.fixit.synthesize import (
+    Parent,
+    SynthesizeSettings,
+    parents_from_examples,
+    parents_from_files,
+    parents_from_runs,
+    synthesize,
+)
 from baselines.fixit.verify import objection
 from ptxgym.errors import MisuseError
 from ptxgym.runs.records import read_lines
@@ -101,3 +108,9 @@ def test_wrong_names_are_sentences(tmp_path):
         synthesize(tmp_path, [], SynthesizeSettings(("drop-everything",)))
     with pytest.raises(MisuseError, match="cannot be read"):
         list(parents_from_files([tmp_path / "nothing.cu"], GEMM))
+
+
+def test_examples_of_a_package_without_a_checkout_are_a_sentence(monkeypatch):
+    monkeypatch.setattr("baselines.scripted.example", lambda env: None)
+    with pytest.raises(MisuseError, match="part of a checkout"):
+        parents_from_examples()

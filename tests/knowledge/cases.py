@@ -73,8 +73,6 @@ class Case:
 
 
 CASES: list[Case] = []
-COMPILED_ONLY: list[Case] = []
-"""Kernels of instructions that the simulator does not have: their SASS is checked, they are not executed."""
 
 
 def case(
@@ -87,15 +85,6 @@ def case(
         return run
 
     return register
-
-
-def compiled_only(file: str, kernel: str, covers: str, sass: str, architectures: tuple[str, ...] = BOTH) -> None:
-    """Register a kernel that cannot run on the simulator."""
-
-    def never(_: Bench) -> Outcome:
-        raise AssertionError("the simulator does not have this instruction")
-
-    COMPILED_ONLY.append(Case(kernel, file, tuple(covers.split()), tuple(sass.split()), architectures, never))
 
 
 def integers(seed: int, *shape: int) -> Array:

@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from ptxgym.devices.simulator.instructions.tcgen05_mma import decode_instruction
 from ptxgym.devices.simulator.layouts import decode_sm100
+from ptxgym.devices.simulator.products import decode_instruction
 from tests.corpus.kernels import from_bf16, numbers, to_bf16
-from tests.knowledge.cases import BLACKWELL, Array, Bench, Outcome, case, compiled_only
+from tests.knowledge.cases import BLACKWELL, Array, Bench, Outcome, case
 
 COMMON = (
     "tcgen05_alloc tcgen05_dealloc tcgen05_fence_before_thread_sync tcgen05_fence_after_thread_sync tcgen05_address"
@@ -119,7 +119,7 @@ def _copies(b: Bench, group: int) -> Outcome:
     b.launch(group, 128, b.give(lines), out, cluster=(group, 1, 1), shared=SHARED)
     narrow, wide = lines[:128], np.concatenate([lines[:128], lines[128:]], axis=1)  # a row's halves, 2048 bytes apart
     expected = np.zeros((128, 32), np.uint32)
-    expected[:, 0:8], expected[:, 8:12], expected[:4, 12:20] = wide, narrow, wide[:4]
+    expected[:, 0:8], expected[:, 8:12], expected[::32, 12:20] = wide, narrow, wide[:4]
     for warp in range(4):
         lanes = slice(32 * warp, 32 * warp + 32)
         expected[lanes, 20:24] = narrow[32 * (warp % 2) :][:32]
@@ -199,5 +199,19 @@ def descriptors(b: Bench) -> Outcome:
     return [(np.array(right), np.ones(len(right)), 0)]
 
 
-compiled_only("tcgen05", "take_over", "clusterlaunchcontrol_try_cancel clusterlaunchcontrol_query_cancel",
-              r"UGETNEXTWORKID\.SELFCAST", BLACKWELL)  # fmt: skip
+@case("tcgen05", "take_over", "clusterlaunchcontrol_try_cancel clusterlaunchcontrol_query_cancel",
+      r"UGETNEXTWORKID\.SELFCAST", BLACKWELL)  # fmt: skip
+def take_over(b: Bench) -> Outcome:
+    """Two blocks begin and take over the other six in turn."""
+    out = b.empty(8)
+    b.launch(8, 64, out)
+    return [(b[out], [1, 2, 1, 2, 1, 2, 1, 2], 0)]
+
+
+@case("tcgen05", "take_over_pairs", "clusterlaunchcontrol_try_cancel_multicast", r"UGETNEXTWORKID\.BROADCAST",
+      BLACKWELL)  # fmt: skip
+def take_over_pairs(b: Bench) -> Outcome:
+    """One pair begins and takes over the other three."""
+    out = b.empty(8)
+    b.launch(8, 64, out, cluster=(2, 1, 1))
+    return [(b[out], [1, 2, 1, 2, 1, 2, 1, 2], 0)]

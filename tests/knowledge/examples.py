@@ -93,6 +93,15 @@ def pair(source: str) -> Result:
     return report, [(d.array(out), from_bf16(a) @ from_bf16(b).T, 1e-3)]
 
 
+def takeover(source: str) -> Result:
+    """Eleven tiles, of which three blocks begin."""
+    values = numbers(1, 11, 32, 32)
+    d = Device("100a")
+    sums = d.upload(np.zeros((11, 32), np.float32))
+    report = _launch(d, source, 11, 64, d.tile_map(d.upload(values), "f32", (352, 32), (32, 32), "none"), sums)
+    return report, [(d.array(sums), values.sum(1, dtype=np.float64), 1e-4)]
+
+
 EXAMPLES: dict[tuple[str, str], Callable[[str], Result]] = {
     ("hopper", "gemm"): gemm,
     ("hopper", "attention"): attention,
@@ -100,4 +109,5 @@ EXAMPLES: dict[tuple[str, str], Callable[[str], Result]] = {
     ("blackwell", "gemm"): lambda source: gemm(source, "100a", 192, 128),
     ("blackwell", "attention"): lambda source: attention(source, "100a", 192, 128),
     ("blackwell", "pair"): pair,
+    ("blackwell", "takeover"): takeover,
 }

@@ -9,17 +9,15 @@ import pytest
 
 from tests.corpus.harness import nvcc
 from tests.knowledge import cases_math, cases_sync, cases_tcgen05, cases_tma, cases_wgmma  # noqa: F401 -- they register
-from tests.knowledge.cases import CASES, COMPILED_ONLY, Case
+from tests.knowledge.cases import CASES, Case
 from tests.knowledge.harness import opcodes_of, ptx_of
 from tests.knowledge.headers import device_functions
 
 pytestmark = [pytest.mark.nvcc, pytest.mark.skipif(nvcc() is None, reason="needs nvcc")]
 RUNS = [pytest.param(c, a, id=f"{c.file}-{c.kernel}-{a}") for c in CASES for a in c.architectures]
-EVERY = [*CASES, *COMPILED_ONLY]
-BUILDS = [*RUNS, *(pytest.param(c, a, id=f"{c.kernel}-{a}") for c in COMPILED_ONLY for a in c.architectures)]
 
 
-@pytest.mark.parametrize(("case", "architecture"), BUILDS)
+@pytest.mark.parametrize(("case", "architecture"), RUNS)
 def test_a_wrapper_becomes_its_instruction(case: Case, architecture: str) -> None:
     opcodes = opcodes_of(case.source, architecture)[case.kernel]
     for pattern in case.sass:
@@ -45,14 +43,14 @@ def test_an_elected_lane_issues_without_a_loop_over_the_lanes() -> None:
 
 @pytest.mark.parametrize("architecture", ["90a", "100a"])
 def test_every_wrapper_has_a_test(architecture: str) -> None:
-    covered = {name for case in EVERY if architecture in case.architectures for name in case.covers}
+    covered = {name for case in CASES if architecture in case.architectures for name in case.covers}
     missing = device_functions(architecture) - covered
     assert not missing, f"wrappers without a test on sm_{architecture}: {sorted(missing)}"
 
 
 def test_no_test_claims_a_wrapper_that_is_not_there() -> None:
     known = device_functions("90a") | device_functions("100a")
-    assert {name for case in EVERY for name in case.covers} <= known
+    assert {name for case in CASES for name in case.covers} <= known
 
 
 WRONG = {

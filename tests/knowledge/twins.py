@@ -64,10 +64,15 @@ _hopper("gemm", "12", "consumer ? barrier_sync<2, 128>() : barrier_sync<1, 128>(
 _hopper("gemm", "14", "ring.parity ^ 1);  // [14]", "ring.parity);", "deadlock")
 _hopper("gemm", "14", "mbarrier_wait_parity(&s.full[ring.stage], ring.parity)",
         "mbarrier_wait_parity(&s.full[ring.stage], k & 1)", "read-before-arrival deadlock")  # fmt: skip
+_hopper("gemm", "14", "mbarrier_wait_parity(&s.full[ring.stage], ring.parity)",
+        "mbarrier_wait_parity(&s.full[ring.stage], ring.parity ^ 1)", "phase-slip")  # fmt: skip
+_hopper("gemm", "14", "ring.parity ^ 1);  // [14]", "1);", "phase-slip")
 _hopper("gemm", "15", "mbarrier_init(&s.empty[i], 8)", "mbarrier_init(&s.empty[i], 4)",
         "stage-reuse mbarrier-over-arrival deadlock")  # fmt: skip
 _hopper("gemm", "15", "wgmma_wait_group<0>();  // [5]", "if (elect_sync()) mbarrier_arrive(&s.empty[ring.stage]); //",
         "stage-reuse")  # fmt: skip
+_hopper("multicast", "15", "if (threadIdx.x % 32 < 2) mbarrier_arrive_remote(",
+        "if (threadIdx.x < 2) for (int n = 0; n < 2; ++n) mbarrier_arrive_remote(", "phase-slip")  # fmt: skip
 _hopper("gemm", "16", "(BM + BN) * BK *", "16 + (BM + BN) * BK *", "deadlock")
 _hopper("gemm", "16", "mbarrier_arrive_expect_tx(&s.full", "mbarrier_expect_tx(&s.full", "deadlock")
 _hopper("attention", "16", "sizeof(s.k[0]) + sizeof(s.v[0]))", "sizeof(s.k[0]))",
@@ -107,6 +112,17 @@ _blackwell("gemm", "T1", "tcgen05_alloc<1, BN>", "tcgen05_relinquish_alloc_permi
            "tmem-alloc")  # fmt: skip
 _blackwell("gemm", "T1", "tcgen05_dealloc<1, BN>(d);", "{ tcgen05_dealloc<1, BN>(d); tcgen05_dealloc<1, BN>(d); }",
            "tmem-dealloc")  # fmt: skip
+_blackwell("gemm", "14", "mbarrier_wait_parity(&s.done, 0);", "mbarrier_wait_parity(&s.done, 1);", "phase-slip")
+_blackwell("attention", "14", "mbarrier_wait_parity(&s.p_full, n & 1);", "mbarrier_wait_parity(&s.p_full, 1);",
+           "phase-slip")  # fmt: skip
+_blackwell("gemm", "T4", "mbarrier_wait_parity(&s.done, 0);\n        tcgen05_fence_after_thread_sync();",
+           "mbarrier_wait_parity(&s.done, 0);", "tcgen05-fence")  # fmt: skip
+_blackwell("attention", "T4", "tcgen05_fence_after_thread_sync();       // [T4]", "", "tcgen05-fence")
+_blackwell("attention", "T4", "tcgen05_fence_before_thread_sync();  // [T4]", "", "tcgen05-fence")
+_blackwell("pair", "T4", "mbarrier_wait_parity(&s.done, 0);\n    tcgen05_fence_after_thread_sync();",
+           "mbarrier_wait_parity(&s.done, 0);", "tcgen05-fence")  # fmt: skip
+_blackwell("gemm", "T5", "tcgen05_wait_ld();  // [T5]", "", "tcgen05-wait-ld")
+_blackwell("attention", "T5", "tcgen05_wait_st();                    // [T5]", "", "tcgen05-wait-st")
 _blackwell("gemm", "T6", "const int own = warp % 4 * 32;", "const int own = (warp - 2) * 32;", "tmem-lane")
 _blackwell("gemm", "T7", "tcgen05_commit<1>(&s.empty[ring.stage]);", "", "deadlock")
 _blackwell("gemm", "T7", "mbarrier_wait_parity(&s.done, 0);", "", "tmem-in-flight tmem-uninitialised")
@@ -114,10 +130,16 @@ _blackwell("gemm", "T7", "mbarrier_wait_parity(&s.empty[ring.stage], ring.parity
 _blackwell("attention", "T7", "mbarrier_wait_parity(&s.o_full, 0);", "", "tmem-in-flight")
 _blackwell("attention", "T7", "mbarrier_wait_parity(&s.s_full, n & 1);", "", "tmem-in-flight tmem-uninitialised")
 _blackwell(
-    "gemm", "T8", "instruction_descriptor(BM, BN)", "instruction_descriptor(BM, BN + 8)", "instruction-descriptor"
+    "gemm", "T8", "instruction_descriptor(BM, BN)", "instruction_descriptor(BM + 64, BN)", "instruction-descriptor"
 )
 _blackwell("gemm", "T8", "k + i > 0);", "true);", "tmem-uninitialised")
 _blackwell("pair", "T9", "2 * (sizeof(s.a[0])", "(sizeof(s.a[0])", "read-before-arrival deadlock stage-reuse")
 _blackwell("pair", "T9", "tcgen05_commit_multicast<2>(&s.empty[ring.stage], 3);",
            "tcgen05_commit_multicast<2>(&s.empty[ring.stage], 1);", "deadlock")  # fmt: skip
 _blackwell("pair", "T9", "mapa(&s.full[ring.stage], 0)", "mapa(&s.full[ring.stage], rank)", "deadlock")
+_blackwell("takeover", "T11", "mbarrier_arrive_expect_tx(&told, sizeof(answer));", "mbarrier_arrive(&told);",
+           "deadlock read-before-arrival")  # fmt: skip
+_blackwell("takeover", "T11", "mbarrier_wait_parity(&told, parity);  // [T11]", "", "read-before-arrival")
+_blackwell("takeover", "T11", "mbarrier_wait_parity(&empty, parity ^ 1);", "", "stage-reuse")
+_blackwell("takeover", "T11", "for (uint32_t parity = 0; more;", "for (uint32_t parity = 0, n = 0; more || ++n < 2;",
+           "cancel-after-refusal")  # fmt: skip

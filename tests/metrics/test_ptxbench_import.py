@@ -35,6 +35,12 @@ def test_a_row_becomes_a_turn():
     assert (turn.speedup, turn.reasoning_tokens) == (0.17, 33949)
 
 
+def test_a_run_is_the_last_part_of_the_path_that_the_original_has(tmp_path):
+    table = write(tmp_path / "table.csv", ROW | {"run": "/somewhere/eval_runs/opus48-gemm"})
+    table.write_text(table.read_text(encoding="utf-8").replace(",run,", ",exp_dir,"), encoding="utf-8")
+    assert [turn.run for turn in read_ptxbench(table)] == ["opus48-gemm"]
+
+
 def test_a_correct_row_without_target_instructions():
     turn = turn_of_row(ROW | {"correct_with_arch": "0"})
     assert (turn.correct, turn.target_paper, turn.status) == (True, False, "target_instructions_missing")

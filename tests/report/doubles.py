@@ -120,6 +120,7 @@ def evaluation(
     reason: str = "mismatch",
     status: str = "failed",
     speedup: float = 0.9,
+    device: DeviceInfo = DEVICE,
     share: float = 1.0,
     executed: bool = True,
     diagnostics: str = "",
@@ -141,7 +142,7 @@ def evaluation(
             )
         else:
             stages.append(StageResult(stage=name, status="skipped", reason="earlier_stage"))
-    return Evaluation(task=task, source_sha256="0" * 64, program="p", device=DEVICE, stages=tuple(stages))
+    return Evaluation(task=task, source_sha256="0" * 64, program="p", device=device, stages=tuple(stages))
 
 
 def turn(number: int, source: str, found: Evaluation, **changes: object) -> TurnRecord:
@@ -167,19 +168,20 @@ def turn(number: int, source: str, found: Evaluation, **changes: object) -> Turn
     return TurnRecord(turn=number, source=source, evaluation=found, **settings)  # type: ignore[arg-type]
 
 
-def write_run(folder: Path, records: list[TurnRecord], stops: tuple[StopRecord, ...] = ()) -> Path:
+def write_run(folder: Path, records: list[TurnRecord], stops: tuple[StopRecord, ...] = (), **changes: object) -> Path:
     """A run's folder, as the harness leaves it."""
     folder.mkdir(parents=True)
-    settings = RunRecord(
-        run=records[0].run,
-        created="2026-11-29T20:00:00+00:00",
-        envs=tuple(dict.fromkeys(record.env for record in records)),
-        policy=records[0].policy,
-        variants={},
-        trajectories=1,
-        max_turns=8,
-        seed=0,
-    )
+    fields: dict[str, object] = {
+        "run": records[0].run,
+        "created": "2026-11-29T20:00:00+00:00",
+        "envs": tuple(dict.fromkeys(record.env for record in records)),
+        "policy": records[0].policy,
+        "variants": {},
+        "trajectories": 1,
+        "max_turns": 8,
+        "seed": 0,
+    }
+    settings = RunRecord.model_validate(fields | changes)
     (folder / "run.json").write_text(settings.model_dump_json(), encoding="utf-8")
     for name, lines in (("turns.jsonl", records), ("stops.jsonl", stops)):
         (folder / name).write_text("".join(line.model_dump_json() + "\n" for line in lines), encoding="utf-8")

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from typer.testing import CliRunner
 
+from ptxgym.devices import DeviceInfo
 from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.metrics import Turn
 from ptxgym.report.commands import import_ptxbench, report
@@ -250,6 +251,41 @@ def test_the_budget_of_a_run_is_its_own(tmp_path):
     assert "1 of 2 turns" in Page(write_report([run], tmp_path / "out").index).text
 
 
+def test_a_line_says_what_sets_its_runs_apart_from_what_was_published(tmp_path):
+    simulated = DeviceInfo(kind="simulator", name="ptxgym simulator")
+    found = evaluation("timing", "unavailable", "unknown", device=simulated)
+    records = [turn(1, "a", found, model="new")]
+    run = write_run(tmp_path / "run", records, (stop(records[0], "passed"),), max_turns=3, knowledge="full")
+    page = Page(write_report([run], tmp_path / "out").index)
+    assert "newsimulator: probe shapes, no times3 turns allowed: ≤1 / ≤3 / ≤3knowledge: full" in page.text
+    assert "may pass as it is" in page.text
+
+
+def test_runs_that_differ_under_one_name_say_it_in_their_cells(tmp_path):
+    folders = []
+    for name, task, level in (("a", TASK, "none"), ("b", "PTXBench-MHAForward-H100", "full")):
+        records = [turn(1, "a", evaluation(task=task), run=name, model="new")]
+        folders.append(write_run(tmp_path / name, records, (stop(records[0], "policy_done"),), knowledge=level))
+    text = Page(write_report(folders, tmp_path / "out").index).text
+    row = text[text.index("Turn correctness") :]
+    assert row.index("knowledge: none") < row.index("knowledge: full")
+    assert "newknowledge" not in row
+
+
+def test_a_run_that_was_broken_off_has_a_banner(tmp_path):
+    other = "PTXBench-MHAForward-H100"
+    plan = {"envs": (TASK, other), "variants": {env: {"plain": ""} for env in (TASK, other)}, "trajectories": 2}
+    written = write_report([write_run(tmp_path / "run", [turn(1, "a", evaluation())], **plan)], tmp_path / "out")
+    assert written.unfinished == (f"run: 1 of 4 trajectories begun, 0 ended; 1 turns of at most 32; none of {other}",)
+    assert "Not finished run: 1 of 4 trajectories begun" in Page(written.index).text
+    assert "Not finished" not in Page(write_report([whole_run(tmp_path)], tmp_path / "whole").index).text
+
+
+def whole_run(tmp_path):
+    record = turn(1, "a", evaluation())
+    return write_run(tmp_path / "done", [record], (stop(record, "turn_budget"),), variants={TASK: {"plain": ""}})
+
+
 @pytest.mark.parametrize("given", ["absent", "empty", "twice", "same turn"])
 def test_what_is_no_run_gets_a_sentence(tmp_path, given):
     record = turn(1, "a", evaluation())
@@ -259,6 +295,7 @@ def test_what_is_no_run_gets_a_sentence(tmp_path, given):
     paths = {"absent": [tmp_path / "none"], "twice": [run, run / "turns.jsonl"]}.get(given, [run])
     with pytest.raises(MisuseError, match=r"no run|no turn|twice"):
         write_report(paths, tmp_path / "out")
+    assert (tmp_path / "out").exists() == (given == "twice")  # told only by what was read
 
 
 def test_a_damaged_import_is_named(tmp_path):

@@ -8,9 +8,11 @@ import pytest
 
 from baselines.mini_ptx_agent import Answer, ContextFull, EndpointError, ScriptedModel
 from ptxgym.errors import InfrastructureError, MisuseError
+from ptxgym.report.runs import turn_of_record
 from ptxgym.runs import harness as harness_module
 from ptxgym.runs import read_run, read_stops, read_turns
 from ptxgym.runs.journal import Journal
+from tests.evaluation.test_stages import SOURCE
 from tests.runs.doubles import ID, REFUSED, essence, play, scripted, settings
 
 BROKEN = Answer("x", source="this is not C++")
@@ -41,6 +43,15 @@ def test_every_trajectory_of_every_variant_and_instance_is_played_once(tmp_path)
     assert (outcome.tally.turns, outcome.tally.finished, outcome.unfinished) == (36, 12, 0)
     assert all((turn.stop == "turn_budget") == (turn.turn == 3) for turn in turns)
     assert {stop.stop for stop in read_stops(tmp_path).values()} == {"turn_budget"}
+
+
+def test_where_nothing_is_timed_a_trajectory_ends_with_its_first_pass_and_the_record_says_so(tmp_path):
+    policy = scripted([REFUSED, Answer("x", source=SOURCE), REFUSED])
+    outcome, turns = play(tmp_path, policy, env_settings={"device": "none", "stages": ("compile",)})
+    assert [(turn.terminated, turn.stop) for turn in turns] == [(False, ""), (True, "passed")]
+    assert [(stop.turn, stop.final) for stop in read_stops(tmp_path).values()] == [(2, True)]
+    assert turn_of_record(turns[-1]).ended
+    assert outcome.unfinished == 0
 
 
 def test_the_variants_text_is_in_the_prompt_and_its_name_in_the_record(tmp_path):

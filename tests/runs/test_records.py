@@ -155,8 +155,18 @@ def test_a_write_that_the_disk_refuses_half_way_leaves_whole_lines(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InfrastructureError, match="cannot be written"):
-        FolderLock(tmp_path / "file" / "run")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(MisuseError, match=f"The folder {folder} cannot be made"):
+            FolderLock(folder)
+
+
+def test_a_folder_that_cannot_be_written_to_offers_to_resume_only_what_has_begun(tmp_path):
+    (tmp_path / "lock").mkdir()  # even the superuser cannot open it as a file
+    with pytest.raises(MisuseError, match="cannot be written to"):
+        FolderLock(tmp_path)
+    (tmp_path / "turns.jsonl").write_text("")
+    with pytest.raises(InfrastructureError, match="Every turn recorded before is safe; mend it"):
+        FolderLock(tmp_path)
 
 
 def test_a_lock_keeps_a_second_run_out_and_dies_with_its_holder(tmp_path):

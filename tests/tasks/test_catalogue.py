@@ -1,6 +1,8 @@
+import dataclasses
+
 import pytest
 
-from ptxgym.errors import UnknownTaskError
+from ptxgym.errors import MisuseError, UnknownTaskError
 from ptxgym.tasks import ARCHITECTURES, TASKS, get_task
 from ptxgym.tasks.operator import Operator
 
@@ -79,6 +81,23 @@ def test_flops_are_the_papers_figures():
     )
     mha = get_task("PTXBench-MHAForward-H100")
     assert mha.operator.flops(mha.workload) == pytest.approx(1.649e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "complaint"),
+    [
+        ({"M": 4096, "N": 4096}, "has M, N, K, not M, N"),
+        ({"M": 256, "N": 256, "K": 64, "heads": 1}, "not M, N, K, heads"),
+        ({"M": 256, "N": 256, "K": 0}, "K=0 is no positive integer"),
+        ({"M": 256, "N": 256, "K": "a"}, "K='a' is no positive integer"),
+        ({"M": 256, "N": 256, "K": True}, "K=True is no positive integer"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_told_when_the_task_is_made(workload, complaint):
+    task = get_task("PTXBench-GEMM-H100")
+    for changes in ({"workload": workload}, {"probes": (workload,)}):
+        with pytest.raises(MisuseError, match=complaint):
+            dataclasses.replace(task, **changes)
 
 
 def test_signatures_are_the_contracts():

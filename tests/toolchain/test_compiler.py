@@ -59,6 +59,21 @@ def test_what_does_not_compile_says_why_with_the_line(name, expected, gemm, kern
     assert str(program.folder) not in program.diagnostics
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        EMPTY.replace("int K, ", ""),
+        EMPTY.replace("cudaError_t run", "void run").replace("return cudaSuccess; ", ""),
+        EMPTY.replace("run(", "go("),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_a_run_that_is_not_the_declared_one_is_shown_what_is_declared(source, gemm):
+    program = compile_source(read_source(source), gemm)
+    assert program.status == "rejected"
+    assert f"The task declares: {gemm.operator.signature()}" in program.diagnostics
+
+
 def test_no_macro_reaches_a_file_outside(gemm, kernel, tmp_path):
     secret = tmp_path / "secret.h"
     secret.write_text("int the_secret_value = 42;\n")

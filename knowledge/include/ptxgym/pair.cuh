@@ -30,10 +30,15 @@ PTXGYM_TMA_PAIR(4d, (int x, int y, int z, int w), ("r"(x), "r"(y), "r"(z), "r"(w
                 "%6", "%7")
 #undef PTXGYM_TMA_PAIR
 
-// Cluster launch control: take over the work of a CTA that has not started yet. The 16-byte answer arrives at
-// `barrier`, which expects 16 bytes. One thread.
+// Cluster launch control: take over the work of a cluster that has not begun. The 16-byte answer arrives at `barrier`,
+// which expects 16 bytes. One thread; with _multicast, of one CTA: answer and bytes go to the same places in every CTA.
 PTXGYM_DEVICE void clusterlaunchcontrol_try_cancel(uint4* answer, uint64_t* barrier) {
     asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];"
+                 ::"r"(shared_address(answer)), "r"(shared_address(barrier)) : "memory");
+}
+PTXGYM_DEVICE void clusterlaunchcontrol_try_cancel_multicast(uint4* answer, uint64_t* barrier) {
+    asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster::all.b128 [%0], [%1];"
                  ::"r"(shared_address(answer)), "r"(shared_address(barrier)) : "memory");
 }
 

@@ -102,7 +102,7 @@ class CtaBarriers:
             self._batch.scheduler.wake(entry)
 
     def _tell(self, lanes: LaneSet, number: int, where: SourceLine) -> None:
-        for observer in self._batch.observers:
+        for observer in self._batch.watchers("on_barrier"):
             observer.on_barrier(self._batch, lanes, number, where)
 
     def _missing(self, barrier: _Named, cta: int, number: int) -> str:
@@ -110,7 +110,10 @@ class CtaBarriers:
         return f"barrier {number}: {barrier.arrived} of {needed} threads arrived"
 
     def on_exit(self, lanes: LaneSet) -> None:
-        """Threads that end no longer count among all threads of their CTA."""
+        """Threads that end no longer count among all threads of their CTA, nor of their cluster."""
+        clusters = self._batch.extensions.get("cluster_barriers")
+        if clusters is not None:
+            clusters.on_exit(lanes)
         np.subtract.at(self._live, self._batch.state.cta_of[lanes.index], 1)
         for (cta, number), barrier in list(self._named.items()):
             if barrier.members and not barrier.expected:

@@ -60,8 +60,9 @@ class Batch:
         self.extensions: dict[str, Any] = {}
         """State of instruction families (mbarriers, wgmma groups, tensor memory), made on first use."""
         self.observers = launch.observers(self)
-        self.access_observers = watching(self.observers, "on_access")
-        self.operand_observers = watching(self.observers, "on_operand")
+        self._watchers: dict[tuple[str, ...], list[Any]] = {}
+        self.access_observers = self.watchers("on_access")
+        self.operand_observers = self.watchers("on_operand")
         self.spinning = False
         """Only strands that loop were left when the loop last looked."""
         self.restless = 0
@@ -83,6 +84,13 @@ class Batch:
         found = self.extensions.get(name)
         if found is None:
             found = self.extensions[name] = make(self)
+        return found
+
+    def watchers(self, *events: str) -> list[Any]:
+        """The checks that do something at any of these events."""
+        found = self._watchers.get(events)
+        if found is None:
+            found = self._watchers[events] = watching(self.observers, *events)
         return found
 
     def ready(self, stack: Stack, pc: int, lanes: LaneSet) -> None:
@@ -133,7 +141,7 @@ class Batch:
         self.exited[lanes.index] = True
         self.launch.note_progress()
         self.barriers.on_exit(lanes)
-        for observer in self.observers:
+        for observer in self.watchers("on_exit"):
             observer.on_exit(self, lanes)
 
     # -- the loop ------------------------------------------------------------------------------------
@@ -193,7 +201,7 @@ class Batch:
             block = program.block(pc)
             if not self._run_block(x, block, stack):
                 return
-            launch.spend(block.size, lanes.count)
+            launch.spend(self, block, lanes)
             blocks[block.start] += lanes.count
             if block.control is None:
                 after = block.next

@@ -281,11 +281,20 @@ class Binder:
             self.program.lane_slot(key, lambda batch, frame: np.array(batch.symbols[name] + offset, np.uint64), dtype)
         )
 
+    def is_parameter(self, operand: Operand) -> bool:
+        """Whether an address is that of a ``.param`` variable."""
+        found = self._variable(operand)
+        return found is not None and found[0].space == "param"
+
+    def _variable(self, operand: Operand) -> tuple[Any, Any] | None:
+        if not (isinstance(operand, Address) and isinstance(operand.base, Name)):
+            return None
+        found: tuple[Any, Any] | None = self.program.variable(self.instruction.scope, operand.base.text)
+        return found
+
     def parameter_is_per_lane(self, operand: Operand) -> bool:
         """Whether ``[name]`` of ``ld.param``/``st.param`` lives in the frame, not in the kernel's arguments."""
-        if not (isinstance(operand, Address) and isinstance(operand.base, Name)):
-            return False
-        found = self.program.variable(self.instruction.scope, operand.base.text)
+        found = self._variable(operand)
         if found is None:
             return False
         function = self.program.function
@@ -333,7 +342,7 @@ def _apply_typed(typed: TypedUfunc, inputs: list[int], output: int) -> Step:
     def run(x: Context) -> None:
         views = x.views
         if x.sliced:
-            function(views[a], views[b], out=views[output], dtype=dtype, casting="same_kind")
+            function(views[a], views[b], out=views[output], dtype=dtype)
         else:
             x.put(output, function(views[a], views[b], dtype=dtype))
 
@@ -347,7 +356,7 @@ def _apply_ufunc(function: np.ufunc, inputs: list[int], output: int) -> Step:
         def binary(x: Context) -> None:
             views = x.views
             if x.sliced:
-                function(views[a], views[b], out=views[output], casting="same_kind")
+                function(views[a], views[b], out=views[output])
             else:
                 x.put(output, function(views[a], views[b]))
 
@@ -357,7 +366,7 @@ def _apply_ufunc(function: np.ufunc, inputs: list[int], output: int) -> Step:
     def unary(x: Context) -> None:
         views = x.views
         if x.sliced:
-            function(views[a], out=views[output], casting="same_kind")
+            function(views[a], out=views[output])
         else:
             x.put(output, function(views[a]))
 

@@ -136,6 +136,7 @@ def _check_alignment(addresses: Array, size: int) -> None:
 
 def _bounds(offsets: Array, low: int, high: int, size: int, what: str) -> None:
     if int(offsets.min()) < low or int(offsets.max()) + size > high:
+        offsets = offsets.astype(np.int64)
         position = int(np.flatnonzero((offsets < low) | (offsets + size > high))[0])
         raise BadAddress(
             "out-of-bounds",
@@ -149,20 +150,19 @@ def _shared(context: Context, addresses: Array, size: int) -> list[Part]:
     _check_alignment(addresses, size)
     wide = addresses.astype(np.int64)
     if state.geometry.cluster_size == 1:
-        if int(wide.max()) >> 24:
-            # The rank bits of the only CTA are zero, so anything above is an invented address.
-            _bounds(wide, RESERVED_SHARED, state.shared_end, size, "shared")
-        base = context.lanes.fact("shared_base", lambda lanes: state.shared_base[lanes.index])
-    else:
-        rank = wide >> 24
-        wide &= 0xFFFFFF
-        if int(rank.max()) >= state.geometry.cluster_size or int(rank.min()) < 0:
-            position = int(np.flatnonzero(rank >= state.geometry.cluster_size)[0])
-            raise BadAddress("out-of-bounds", position, f"CTA rank {int(rank[position])} is not in the cluster")
-        leader = context.lanes.fact("leader", lambda lanes: state.leader_of[lanes.index])
-        base = (leader + rank) * state.shared_stride
+        # The rank bits of the only CTA are zero, so anything above is an invented address.
+        _bounds(addresses, RESERVED_SHARED, state.shared_end, size, "shared")
+        wide += context.lanes.fact("shared_base", lambda lanes: state.shared_base[lanes.index])
+        return [(state.shared, wide, None)]
+    rank = wide >> 24
+    wide &= 0xFFFFFF
+    if int(rank.max()) >= state.geometry.cluster_size or int(rank.min()) < 0:
+        position = int(np.flatnonzero(rank >= state.geometry.cluster_size)[0])
+        raise BadAddress("out-of-bounds", position, f"CTA rank {int(rank[position])} is not in the cluster")
+    leader = context.lanes.fact("leader", lambda lanes: state.leader_of[lanes.index])
     _bounds(wide, RESERVED_SHARED, state.shared_end, size, "shared")
-    return [(state.shared, wide + base, None)]
+    wide += (leader + rank) * state.shared_stride
+    return [(state.shared, wide, None)]
 
 
 def _local(context: Context, addresses: Array, size: int) -> list[Part]:

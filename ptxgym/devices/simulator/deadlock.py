@@ -21,7 +21,20 @@ def deadlock_findings(batches: list[Any]) -> list[Finding]:
             lanes = np.concatenate([entry.lanes.index for entry in entries])
             who = describe_lanes(batch, lanes)
             findings.append(Finding("deadlock", Severity.ERROR, where, f"{who} wait for ever: {reason}"))
+            findings += _phase_slips(batch, where, entries)
     return findings
+
+
+def _phase_slips(batch: Any, where: Any, entries: list[Waiting]) -> list[Finding]:
+    """Waiters that may have meant another phase of their mbarrier."""
+    phases = batch.extensions.get("phases")
+    for entry in entries:
+        reason = phases.out_of_step(entry.lanes, entry.barrier) if phases and hasattr(entry.barrier, "phase") else None
+        if reason:
+            return [
+                Finding("phase-slip", Severity.WARNING, where, f"{describe_lanes(batch, entry.lanes.index)} {reason}")
+            ]
+    return []
 
 
 def describe_lanes(batch: Any, lanes: Any) -> str:

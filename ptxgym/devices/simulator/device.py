@@ -42,7 +42,7 @@ class SimulatorDevice(Device):
 
     Args:
         architecture: Of the GPU.
-        run_seconds: How long one call of ``run`` may take.
+        run_seconds: Processor time that the simulator may spend on one call of ``run``.
     """
 
     torch_device = "cpu"

@@ -31,9 +31,12 @@ class SourceLine:
     """File name as nvcc wrote it."""
     line: int = 0
     """Line in that file; without line information, the line of the PTX text."""
+    inside: str = ""
+    """Where it is an inlined call of a function of another file, the place in there, e.g. ``wgmma.cuh:104``."""
 
     def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return f"{place} (in {self.inside})" if self.inside else place
 
 
 @dataclass(frozen=True, slots=True)

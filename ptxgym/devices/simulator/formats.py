@@ -120,6 +120,26 @@ def _magnitude_code(rounded: Array, form: SmallFormat) -> Array:
     )
 
 
+def spread(groups: Array, bits: int) -> npt.NDArray[np.uint8]:
+    """Sixteen 4- or 6-bit codes, packed at the start of every 16 bytes, to one byte each.
+
+    What the ISA calls ``b4x16_p64`` and ``b6x16_p32`` (5.5.1.1, 9.7.16.9.1).
+    """
+    data = groups.reshape(-1, 16)
+    if bits == 4:
+        codes = np.stack([data[:, :8] & 15, data[:, :8] >> 4], axis=-1)
+    else:
+        low, middle, high = np.moveaxis(data[:, :12].reshape(-1, 4, 3).astype(_U32), -1, 0)
+        codes = (low | middle << _U32(8) | high << _U32(16))[..., None] >> np.arange(0, 24, 6, dtype=_U32) & _U32(63)
+    return codes.astype(np.uint8).reshape(groups.shape)
+
+
+def squeeze(codes: Array) -> npt.NDArray[np.uint8]:
+    """The low six bits of every 16 bytes, packed into 12; the store of ``b6p2x16`` (5.5.1.1)."""
+    quads = (codes.reshape(-1, 4) & 63).astype(_U32) << np.arange(0, 24, 6, dtype=_U32)
+    return np.ascontiguousarray(np.bitwise_or.reduce(quads, axis=1)[:, None].view(np.uint8)[:, :3]).reshape(-1)
+
+
 def encode_ue8m0(values: Array, mode: str) -> npt.NDArray[np.uint8]:
     """Values to powers of two, rounded toward zero or up; NaN gives 0xff."""
     exact = np.asarray(values, np.float64)

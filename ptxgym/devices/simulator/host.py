@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import select
+import signal
 import socket
 import struct
 import sys
@@ -26,6 +27,9 @@ from ptxgym.devices.simulator.runtime.runtime import Runtime
 _CHUNK = 1 << 20
 _MEMORY = 12 << 30
 """Address space besides the arena's."""
+
+_SHORTEST_WAIT = 0.02
+"""Host code that waits for a processor has time left for as long as it waits."""
 
 
 class Host:
@@ -44,6 +48,8 @@ class Host:
         self._orders = bytearray()
         self._arena = arena
         self._runtime: Runtime | None = None
+        self._process: int | None = None
+        """A descriptor of the candidate's process; its number alone could come to mean another's."""
 
     def serve(self) -> None:
         """Answer until the judge hangs up."""
@@ -58,16 +64,26 @@ class Host:
                 self._receive()
             if self._requests_waiting:
                 self._answer()
-            elif self._patience() == 0:
+            elif not ready and self._host_seconds_left() == 0:
                 self._need_runtime().note_idle_host()
-                self._hang_up("")
+                self._end_candidate()
 
     _requests_waiting = False
 
     def _patience(self) -> float | None:
         """How long to wait for the candidate's next request; None for ever."""
-        connected = self._candidate is not None and self._candidate.fileno() >= 0
-        return self._runtime.host_seconds_left() if self._runtime is not None and connected else None
+        left = self._host_seconds_left()
+        return left if not left else max(left, _SHORTEST_WAIT)
+
+    def _host_seconds_left(self) -> float | None:
+        return self._runtime.host_seconds_left() if self._runtime is not None else None
+
+    def _end_candidate(self) -> None:
+        """Hang up, and have the judge not wait for it: end its process."""
+        self._hang_up("")
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def _wait(self, timeout: float | None) -> set[socket.socket | None]:
         watched = [self._control, self._listener if self._candidate is None else self._candidate]
@@ -115,12 +131,20 @@ class Host:
             memory.drop(memory.around(address))
         return {}
 
-    def order_begin(self, seconds: float, poisoned: list[int], host_seconds: float | None = None) -> dict[str, Any]:
-        """Start a run: the device works from here on, ``seconds`` at most, and host code ``host_seconds``."""
+    def order_begin(
+        self, seconds: float, poisoned: list[int], host_seconds: float | None = None, candidate: int | None = None
+    ) -> dict[str, Any]:
+        """Start a run: the device works from here on, ``seconds`` at most, and host code ``host_seconds``.
+
+        A candidate's process that is named is ended when it has used them up.
+        """
         runtime = self._need_runtime()
         for address in poisoned:
             runtime.memory.renew(address)
-        runtime.begin(seconds, host_seconds)
+        if candidate is not None and self._process is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process = os.pidfd_open(candidate)
+        runtime.begin(seconds, host_seconds, candidate)
         return {}
 
     def order_collect(self) -> dict[str, Any]:

@@ -20,11 +20,13 @@ Index = npt.NDArray[np.intp]
 class LaneSet:
     """A sorted, non-empty set of lanes."""
 
-    __slots__ = ("_facts", "count", "index", "selector", "sliced", "views")
+    __slots__ = ("_facts", "count", "first", "index", "selector", "sliced", "views")
 
     def __init__(self, index: Index) -> None:
         self.index = index
         self.count = len(index)
+        self.first = int(index[0])
+        """The lowest lane."""
         self.selector, self.sliced = _selector(index)
         self.views: dict[int, Any] = {}
         self._facts: dict[str, Any] = {}
@@ -35,11 +37,6 @@ class LaneSet:
         if value is None:
             value = self._facts[name] = compute(self)
         return value
-
-    @property
-    def first(self) -> int:
-        """The lowest lane."""
-        return int(self.index[0])
 
 
 def _selector(index: Index) -> tuple[slice | Index, bool]:

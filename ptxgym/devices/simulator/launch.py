@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from ptxgym.devices.simulator.batch import Batch, new_counts
-from ptxgym.devices.simulator.deadlock import deadlock_findings
+from ptxgym.devices.simulator.deadlock import deadlock_findings, describe_lanes
 from ptxgym.devices.simulator.findings import Finding, FindingLog, LimitReached, Severity, SourceLine
+from ptxgym.devices.simulator.lanes import LaneSet
 from ptxgym.devices.simulator.memory import ByteBuffer, GlobalMemory
 from ptxgym.devices.simulator.module import Image
+from ptxgym.devices.simulator.program import Block
 from ptxgym.devices.simulator.state import Geometry
 
 
@@ -37,7 +39,9 @@ class Limits:
     instructions: int = 50_000_000_000
     """Executed thread instructions."""
     seconds: float = 120.0
-    """Wall-clock time."""
+    """Processor time of the simulating process, which depends on the work and not on what else the machine does."""
+    wall_seconds: float = 1200.0
+    """Wall-clock time; using it up says that the machine is busy, nothing about the kernel."""
     memory_bytes: int = 1 << 30
     """Registers, shared and local memory of the CTAs that execute together."""
     local_bytes_per_thread: int = 0
@@ -69,11 +73,17 @@ class Launch:
         self.output: list[str] = []
         self.heap = {"next": 4096, "used": 0}
         self.executed_total = 0
+        self._last: tuple[Batch, Block, LaneSet] | None = None
+        """What was executed last, for the report of a limit."""
         self._steps = 0
         self._spins = 0
-        self._unstarted = 0
+        self._clusters = self.geometry.ctas // self.geometry.cluster_size
+        self._begun = 0
+        """Clusters that have begun or were cancelled; both happens in order."""
+        self._requests = 0
         self._stuck: list[Batch] = []
-        self._deadline = time.monotonic() + limits.seconds
+        self._deadline = time.process_time() + limits.seconds
+        self._wall_deadline = time.monotonic() + limits.wall_seconds
         self._checks = checks
 
     def observers(self, batch: Batch) -> list[Any]:
@@ -82,20 +92,28 @@ class Launch:
 
     # -- limits --------------------------------------------------------------------------------------
 
-    def spend(self, instructions: int, lanes: int) -> None:
+    def spend(self, batch: Batch, block: Block, lanes: LaneSet) -> None:
         """Count executed instructions against the limits.
 
         Raises:
             LimitReached: There is nothing left.
         """
-        self.executed_total += instructions * lanes
+        self.executed_total += block.size * lanes.count
+        self._last = batch, block, lanes
         self._steps += 1
-        if self._steps & 255 == 0 and time.monotonic() > self._deadline:
-            raise self._limit("time-limit", f"the launch used its {self.limits.seconds:g} s of wall-clock time")
+        if self._steps & 255 == 0:
+            self._look_at_clocks()
         if self.executed_total > self.limits.instructions:
             raise self._limit(
                 "instruction-limit", f"the launch executed {self.limits.instructions} thread instructions"
             )
+
+    def _look_at_clocks(self) -> None:
+        if time.process_time() > self._deadline:
+            raise self._limit("time-limit", f"the launch used its {self.limits.seconds:.0f} s of processor time")
+        if time.monotonic() > self._wall_deadline:
+            seconds = f"{self.limits.wall_seconds:.0f} s of wall-clock time"
+            raise self._limit("wall-clock-limit", f"the machine is too busy: the launch is not done after {seconds}")
 
     def note_spin(self, spins: int) -> None:
         """Strands loop and nothing else can move.
@@ -113,10 +131,15 @@ class Launch:
 
     def others(self, batch: Batch) -> bool:
         """Whether another batch could make a difference to one whose threads only loop."""
-        return self._unstarted > 0 or any(b is not batch for b in self._stuck)
+        return self._begun < self._clusters or any(b is not batch for b in self._stuck)
 
     def _limit(self, code: str, message: str) -> LimitReached:
-        return LimitReached(Finding(code, Severity.ERROR, SourceLine(), message))
+        where = SourceLine()
+        if self._last is not None:
+            batch, block, lanes = self._last
+            where = block.instructions[-1].where
+            message = f"{message}; last here: {describe_lanes(batch, lanes.index).rstrip(',')}"
+        return LimitReached(Finding(code, Severity.ERROR, where, message))
 
     # -- batches -------------------------------------------------------------------------------------
 
@@ -124,17 +147,32 @@ class Launch:
         """Execute the whole grid."""
         shared = self.image.static_shared + self.config.dynamic_shared
         size = self._clusters_per_batch(shared)
-        clusters = self.geometry.ctas // self.geometry.cluster_size
-        for first in range(0, clusters, size):
-            last = min(first + size, clusters)
-            self._unstarted = clusters - last
-            self._stuck.append(Batch(self, cluster_ctas(self.geometry, range(first, last)), shared))
+        if self.image.cancels_launches:
+            # All might fit; then a kernel that asks for the work of clusters that wait would never get any.
+            size = min(size, -(-self._clusters // CLUSTERS_PER_WORKER))
+        while self._begun < self._clusters:
+            first, self._begun = self._begun, min(self._begun + size, self._clusters)
+            self._stuck.append(Batch(self, cluster_ctas(self.geometry, range(first, self._begun)), shared))
             self._run_stuck()
         while self._stuck:
             before = self.executed_total
             self._run_stuck()
             if self.executed_total == before:
                 raise_deadlock(self._stuck, self.log)
+
+    def count_request(self) -> int:
+        """Number a request for a cluster that has not begun."""
+        self._requests += 1
+        return self._requests
+
+    def cancel_cluster(self) -> tuple[int, int, int] | None:
+        """Take the next cluster that has not begun out of the launch: its first CTA, or None when all have begun."""
+        if self._begun == self._clusters:
+            return None
+        self._begun += 1
+        self.note_progress()
+        (first, *_), (x, y, _) = cluster_ctas(self.geometry, range(self._begun - 1, self._begun)), self.geometry.grid
+        return first % x, first // x % y, first // (x * y)
 
     def _run_stuck(self) -> None:
         """Run the batches that are not done, the newest first; what waits may now have what it waited for."""
@@ -161,6 +199,9 @@ class Launch:
 
 LANES_PER_BATCH = 8192
 """Enough that NumPy's cost per call is small against the work, few enough that rows stay in the cache."""
+
+CLUSTERS_PER_WORKER = 4
+"""Of the clusters of a kernel that cancels launches, one in so many begins at first."""
 
 
 def cluster_ctas(geometry: Geometry, clusters: range) -> list[int]:

@@ -92,7 +92,9 @@ def mn_major(d: Descriptor, chunk: Array, k: Array) -> Array:
     if d.swizzle == "none":
         return chunk * d.stride + (k % 8) * 16 + (k // 8) * d.leading
     per_span = SPAN[d.swizzle] // 16
-    return (chunk // per_span) * d.leading + (chunk % per_span) * 16 + (k % 8) * SPAN[d.swizzle] + (k // 8) * d.stride
+    rows = 4 if d.swizzle == "128B_atom_32B" else 8
+    inside = (chunk % per_span) * 16 + (k % rows) * SPAN[d.swizzle]
+    return (chunk // per_span) * d.leading + inside + (k // rows) * d.stride
 
 
 class Plan:

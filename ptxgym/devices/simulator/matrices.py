@@ -9,7 +9,7 @@ import numpy as np
 
 from ptxgym.devices.simulator import layouts
 from ptxgym.devices.simulator.context import Context
-from ptxgym.devices.simulator.formats import decode_small
+from ptxgym.devices.simulator.formats import decode_small, spread
 from ptxgym.devices.simulator.lanes import LaneSet
 from ptxgym.devices.simulator.types import SIZES, Array
 
@@ -49,6 +49,8 @@ class Operand:
     """M (or N) contiguous."""
     packed: bool = False
     """Two 4-bit elements per byte."""
+    padded: int = 0
+    """Bits of an element if sixteen stand at the start of every 16 bytes (tcgen05's f8f6f4 kinds)."""
 
 
 def check_operand(x: Context, operand: Operand, cta: int, lanes: LaneSet, where: Any) -> None:
@@ -63,8 +65,6 @@ def check_operand(x: Context, operand: Operand, cta: int, lanes: LaneSet, where:
     """
     state, plan = x.batch.state, operand.plan
     d = plan.descriptor
-    if operand.transposed and SIZES[operand.kind] != 2:
-        raise x.fault("descriptor", where, f"operand {operand.name}: only 16-bit types can be MN-major")
     if plan.low < 64 or (plan.high + 1) * 16 > state.shared_end:
         raise x.fault(
             "descriptor", where,
@@ -82,6 +82,8 @@ def read_operand(state: Any, operand: Operand, cta: int) -> Array:
     base = cta * state.shared_stride >> 4
     memory = state.shared.typed(layouts.CHUNK)[base : base + (state.shared_stride >> 4)]
     tile = memory.take(operand.plan.chunks, mode="clip")
+    if operand.padded:
+        tile = spread(tile.view(np.uint8), operand.padded)
     raw = layouts.operand_matrix(tile, raw_type(operand.kind), operand.transposed)
     return decode_elements(unpack_nibbles(raw) if operand.packed else raw, operand.kind)
 

@@ -167,9 +167,11 @@ class GlobalMemory:
             return self._locate_many(addresses, size)
         # As unsigned numbers, addresses below the allocation are beyond its end: one comparison covers both.
         offsets = addresses - np.uint64(found.address)
-        if int(offsets.max()) + size > found.size:
+        # All offsets' bits together show misalignment, and no offset is larger.
+        bits = int(np.bitwise_or.reduce(offsets))
+        if bits + size > found.size and int(offsets.max()) + size > found.size:
             return self._locate_many(addresses, size)
-        if int(np.bitwise_or.reduce(offsets)) & (size - 1):
+        if bits & (size - 1):
             raise self._misaligned(addresses, size)
         return [(found, offsets.view(np.int64), None)]
 

@@ -81,7 +81,8 @@ class Image:
     def __init__(self, unit: Translation, kernel: Function, architecture: str) -> None:
         self.architecture = architecture
         self.functions = unit.functions
-        self.opcodes: list[str] = []
+        self.cancels_launches = False
+        """Whether it asks for the work of clusters that have not begun; set by the instruction that does."""
         self._unit = unit
         self._shared, self.static_shared, self.dynamic_align = shared_layout(unit, kernel)
         self._sizes = {v.name: variable_bytes(v) for _, v in _shared_variables(unit, kernel)}

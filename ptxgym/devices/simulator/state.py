@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ptxgym.devices.simulator.lanes import LaneSet
 from ptxgym.devices.simulator.memory import ByteBuffer
+from ptxgym.devices.simulator.specials import SpecialRegisters
 
 RESERVED_SHARED = 1024
 """sm_90 and later keep the first KiB of shared memory for the system; user data starts behind it."""
@@ -93,12 +94,11 @@ class BatchState:
         self.shared = ByteBuffer(np.zeros(self.count * self.shared_stride, np.uint8))
         self.local_stride = -(-max(local_bytes, 16) // 16) * 16
         self.local = ByteBuffer(np.zeros(self.lanes * self.local_stride, np.uint8))
-        lane = np.arange(self.lanes)
-        self.cta_of = lane // geometry.stride
-        self.thread_of = lane % geometry.stride
+        self.cta_of = np.repeat(np.arange(self.count), geometry.stride)
+        self.thread_of = np.tile(np.arange(geometry.stride), self.count)
         self.alive = self.thread_of < geometry.threads
-        self.specials = special_registers(geometry, np.array(ctas), self.cta_of, self.thread_of)
-        self.rank_of = self.specials["%cluster_ctarank"]
+        self.specials = SpecialRegisters(geometry, ctas)
+        self.rank_of: npt.NDArray[np.uint32] = self.specials["%cluster_ctarank"]
         self.shared_base = (self.cta_of * self.shared_stride).astype(np.int64)
         self.leader_of = self.cta_of - self.rank_of.astype(np.int64)
         """The batch position of rank 0 of the lane's cluster."""
@@ -112,57 +112,3 @@ class BatchState:
         t = [int(self.specials[f"%tid.{axis}"][lane]) for axis in "xyz"]
         b = [int(self.specials[f"%ctaid.{axis}"][lane]) for axis in "xyz"]
         return f"thread ({t[0]},{t[1]},{t[2]}) of block ({b[0]},{b[1]},{b[2]})"
-
-
-def _axes(linear: npt.NDArray[Any], extent: tuple[int, int, int]) -> list[npt.NDArray[np.uint32]]:
-    x = linear % extent[0]
-    y = linear // extent[0] % extent[1]
-    z = linear // (extent[0] * extent[1])
-    return [x.astype(np.uint32), y.astype(np.uint32), z.astype(np.uint32)]
-
-
-def special_registers(
-    geometry: Geometry, ctas: npt.NDArray[Any], cta_of: npt.NDArray[Any], thread_of: npt.NDArray[Any]
-) -> dict[str, npt.NDArray[Any]]:
-    """The special registers that are constant during a launch (PTX ISA 10), per lane."""
-    lanes = len(cta_of)
-    result: dict[str, npt.NDArray[Any]] = {}
-    cta_axes = _axes(ctas, geometry.grid)
-    clusters = tuple(-(-g // c) for g, c in zip(geometry.grid, geometry.cluster, strict=True))
-    rank = np.zeros(len(ctas), np.uint32)
-    cluster_linear = np.zeros(len(ctas), np.uint32)
-    weight = cluster_weight = 1
-    for axis, name in enumerate("xyz"):
-        extent = geometry.cluster[axis]
-        inside, outside = cta_axes[axis] % extent, cta_axes[axis] // extent
-        result[f"%tid.{name}"] = _axes(thread_of, geometry.block)[axis]
-        result[f"%ctaid.{name}"] = cta_axes[axis][cta_of]
-        result[f"%cluster_ctaid.{name}"] = inside[cta_of].astype(np.uint32)
-        result[f"%clusterid.{name}"] = outside[cta_of].astype(np.uint32)
-        for register, value in (
-            ("%ntid", geometry.block[axis]), ("%nctaid", geometry.grid[axis]),
-            ("%cluster_nctaid", extent), ("%nclusterid", clusters[axis]),
-        ):  # fmt: skip
-            result[f"{register}.{name}"] = np.full(lanes, value, np.uint32)
-        rank += (inside * weight).astype(np.uint32)
-        cluster_linear += (outside * cluster_weight).astype(np.uint32)
-        weight *= extent
-        cluster_weight *= clusters[axis]
-    result["%cluster_ctarank"] = rank[cta_of]
-    result["%cluster_nctarank"] = np.full(lanes, geometry.cluster_size, np.uint32)
-    result["%is_explicit_cluster"] = np.full(lanes, geometry.cluster_size > 1, np.bool_)
-    lane_in_warp = (thread_of % 32).astype(np.uint32)
-    result["%laneid"] = lane_in_warp
-    result["%warpid"] = (thread_of // 32).astype(np.uint32)
-    result["%nwarpid"] = np.full(lanes, geometry.stride // 32, np.uint32)
-    bit = (np.uint64(1) << lane_in_warp.astype(np.uint64)).astype(np.uint64)
-    full = np.uint64(0xFFFFFFFF)
-    for name, mask in (
-        ("eq", bit), ("lt", bit - np.uint64(1)), ("le", (bit << np.uint64(1)) - np.uint64(1)),
-        ("ge", full - (bit - np.uint64(1))), ("gt", full - ((bit << np.uint64(1)) - np.uint64(1))),
-    ):  # fmt: skip
-        result[f"%lanemask_{name}"] = (mask & full).astype(np.uint32)
-    result["%smid"] = (ctas[cta_of] % 132).astype(np.uint32)
-    result["%nsmid"] = np.full(lanes, 132, np.uint32)
-    result["%gridid"] = np.ones(lanes, np.uint64)
-    return result

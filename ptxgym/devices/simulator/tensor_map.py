@@ -8,7 +8,8 @@ so that a kernel that uses memory which is no map is found, and with plain field
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 ELEMENT_BYTES: dict[str, int] = {
     "u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "f32": 4, "f64": 8, "bf16": 2,
@@ -16,7 +17,23 @@ ELEMENT_BYTES: dict[str, int] = {
 }  # fmt: skip
 """Element types in the order of ``CUtensorMapDataType``."""
 
-KINDS = tuple(ELEMENT_BYTES)
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An element type of less than a byte (PTX ISA 5.5.1.1)."""
+
+    bits: int
+    """Bits of an element in global memory, where nothing separates elements."""
+    unit: str
+    """The plain type in which rows of them are copied."""
+    padded: bool
+    """In shared memory 16 elements fill 16 bytes, whose end is not initialised."""
+
+
+PACKED = {"b4x16": Packed(4, "u8", False), "b4x16_p64": Packed(4, "u32", True), "b6x16_p32": Packed(6, "u32", True)}
+"""16U4_ALIGN8B, 16U4_ALIGN16B and 16U6_ALIGN16B, after the plain types in ``CUtensorMapDataType``."""
+
+KINDS = (*ELEMENT_BYTES, *PACKED)
 SWIZZLES = ("none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B")
 """In the order of ``CUtensorMapSwizzle``."""
 INTERLEAVES = ("none", "16B", "32B")
@@ -32,7 +49,7 @@ _LAYOUT = struct.Struct("<8sBBBBBBBBQ5I5I4Q5H")
 assert _LAYOUT.size <= BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorMapFields:
     """The arguments of ``cuTensorMapEncodeTiled``, innermost dimension first."""
 
@@ -68,8 +85,39 @@ class TensorMapFields:
         return ELEMENT_BYTES[self.kind]
 
     @property
+    def packed(self) -> Packed | None:
+        """What is special about the element type, if it is a packed one."""
+        return PACKED.get(self.kind)
+
+    def units(self, elements: int) -> int:
+        """Elements of the innermost dimension, counted in those of :attr:`plain`."""
+        packed = self.packed
+        return elements if packed is None else elements * packed.bits // (8 * ELEMENT_BYTES[packed.unit])
+
+    @property
+    def plain(self) -> TensorMapFields:
+        """A map of the same bytes of global memory whose elements are whole bytes or words."""
+        packed = self.packed
+        if packed is None:
+            return self
+        inner, extent = self.units(self.sizes[0]), self.units(self.box[0])
+        return replace(self, kind=packed.unit, sizes=(inner, *self.sizes[1:]), box=(extent, *self.box[1:]),
+                       element_strides=(1, *self.element_strides[1:]))  # fmt: skip
+
+    @cached_property
+    def tile_bytes(self) -> int:
+        """Bytes of shared memory that a tile fills."""
+        packed = self.packed
+        return self.box_bytes * 8 // packed.bits if packed and packed.padded else self.box_bytes
+
+    @cached_property
     def box_bytes(self) -> int:
-        """Bytes that a tile transfers, elements outside the tensor included."""
+        """Bytes that a tile transfers, elements outside the tensor included.
+
+        The padding of packed types is not: CUTLASS's ``TmaTransactionBytes`` counts their bits.
+        """
+        if self.packed:
+            return self.plain.box_bytes
         total = self.element_bytes
         for extent, stride in zip(self.box, self.element_strides, strict=True):
             total *= -(-extent // stride)
@@ -137,7 +185,7 @@ def _validate_extents(f: TensorMapFields) -> str | None:
 
 
 def _validate_inner(f: TensorMapFields) -> str | None:
-    inner = f.box[0] * f.element_bytes
+    inner = f.box[0] * (1 if f.packed and f.packed.padded else f.plain.element_bytes)
     if f.interleave == "none" and inner % 16:
         return f"boxDim[0] is {inner} bytes, not a multiple of 16"
     if f.swizzle == "none":

@@ -10,6 +10,8 @@ import numpy as np
 from ptxgym.devices.simulator.types import Array
 
 LANES, COLUMNS = 128, 512
+SHIFTED_COLUMNS = 8
+"""Columns that ``tcgen05.shift`` and ``.ashift`` move: 32 bytes of every lane."""
 
 
 @dataclass(slots=True)
@@ -37,6 +39,19 @@ class TensorMemory:
     def is_allocated(self, first: int, count: int) -> bool:
         """Whether all these columns are allocated."""
         return first + count <= COLUMNS and bool(self.owner[first : first + count].all())
+
+    def shift(self, column: int) -> None:
+        """Give every lane what stands in the next one, the last of each 32 lanes excepted.
+
+        The ISA says "down"; that this is to the lane below, in all four quarters at once, was read back on a B200
+        (CUTLASS's example ``1cta_mma_a_from_tmem.py``; ``notes/sm100/instr/utcshift.md`` of
+        ``cicuvc/nvidia-sass-document``).
+        """
+        span = slice(column, column + SHIFTED_COLUMNS)
+        for table in (self.words, self.written):
+            quarters = table[:, span].reshape(4, 32, SHIFTED_COLUMNS)
+            quarters[:, :-1] = quarters[:, 1:].copy()
+            table[:, span] = quarters.reshape(LANES, SHIFTED_COLUMNS)
 
     def unfinished(self, first: int, count: int) -> Any:
         """The source line of an unfinished operation that writes these columns, or None."""
@@ -96,3 +111,14 @@ def fragment(shape: str, registers: int, split: int = 0) -> Position:
         return t % 16 + 0 * r, r + split * (t // 16)
     position: Position = SHAPES[shape](t, r)
     return position
+
+
+def packed_fragment(shape: str, registers: int, split: int = 0) -> Position:
+    """The same for ``.pack::16b`` and ``.unpack::16b``, [2, registers, 32]: of each register's low and high half.
+
+    The shapes then count 16-bit elements, each of which has a column to itself: CUTLASS's ``copy_traits_sm100.hpp``,
+    ``ValID`` of the ``_16b`` atoms.
+    """
+    rows, columns = fragment(shape, registers)
+    second = split * (np.arange(32) // 16) if shape == "16x32bx2" else 0
+    return np.broadcast_to(rows, (2, *rows.shape)), np.stack([2 * columns, 2 * columns + 1]) + second

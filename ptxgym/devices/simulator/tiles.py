@@ -12,6 +12,14 @@ from ptxgym.devices.simulator.tensor_map import TensorMapFields
 from ptxgym.devices.simulator.types import Array
 
 
+def pad_groups(data: Array, bits: int) -> Array:
+    """Packed elements as a padded type has them in shared memory: sixteen, then zeros up to 16 bytes."""
+    groups = np.ascontiguousarray(data).reshape(-1).view(np.uint8).reshape(-1, 2 * bits)
+    padded = np.zeros((len(groups), 16), np.uint8)
+    padded[:, : 2 * bits] = groups
+    return padded
+
+
 class Tile:
     """The part of a box that lies inside the tensor, as a strided view, and where it sits in the box."""
 

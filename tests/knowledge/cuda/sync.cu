@@ -25,7 +25,8 @@ extern "C" __global__ void arrivals(const int* in, int* out, int* flags) {
     mbarrier_arrive(&barrier);
     mbarrier_wait_parity(&barrier, 0);
     const int sum = values[t] + values[63 - t];
-    if (t < 32) mbarrier_arrive_count(&barrier, 2);
+    __syncwarp();
+    if (t % 2) mbarrier_arrive_count(&barrier, 2);  // of both warps: one that was late would miss the first phase
     mbarrier_wait_parity(&barrier, 1);
     values[63 - t] = sum;
     __syncthreads();
@@ -111,6 +112,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) neighbours(const int* in, i
     st_async(mapa(&sent[t], peer), in[32 * rank + t] * 3, mapa(&barrier, peer));
     mbarrier_wait_parity(&barrier, 0);
     const uint32_t received = sent[t];
+    cluster_sync();  // both have seen the first phase
     if (t == 0) mbarrier_arrive_remote(&barrier, peer);
     mbarrier_wait_parity(&barrier, 1);
     out[(rank * 32 + t) * 3] = own;

@@ -297,12 +297,36 @@ extern "C" __global__ void take_over(int* out) {
         if (threadIdx.x == 0) {
             mbarrier_arrive_expect_tx(&barrier, 16);
             clusterlaunchcontrol_try_cancel(&answer, &barrier);
-            atomicAdd(&out[tile], 1);
+            atomicAdd(&out[tile], blockIdx.x + 1);
         }
         mbarrier_wait_parity(&barrier, parity);
         const bool more = clusterlaunchcontrol_query_cancel(&answer, tile);
         fence_proxy_async();
         __syncthreads();
+        if (!more) break;
+    }
+}
+
+extern "C" __global__ void take_over_pairs(int* out) {
+    __shared__ alignas(16) uint4 answer;
+    __shared__ uint64_t barrier;
+    const uint32_t rank = cluster_ctarank();
+    if (threadIdx.x == 0) {
+        mbarrier_init(&barrier, 1);
+        fence_mbarrier_init();
+    }
+    cluster_sync();
+    uint32_t first = blockIdx.x - rank;
+    for (uint32_t parity = 0;; parity ^= 1) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect_tx(&barrier, 16);
+            if (rank == 1) clusterlaunchcontrol_try_cancel_multicast(&answer, &barrier);
+            atomicAdd(&out[first + rank], blockIdx.x + 1);
+        }
+        mbarrier_wait_parity(&barrier, parity);
+        const bool more = clusterlaunchcontrol_query_cancel(&answer, first);
+        fence_proxy_async();
+        cluster_sync();
         if (!more) break;
     }
 }

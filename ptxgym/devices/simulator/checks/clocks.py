@@ -3,7 +3,8 @@
 Times are global counts.  ``known[w, v]`` is the time up to which warp ``w`` knows warp ``v``'s actions to
 have happened before its own; ``visible`` is the same for what the asynchronous proxy may read (it follows
 ``known`` only at a proxy fence, PTX ISA 9.7.13.4 and 8.9.5).  Further columns stand for mbarriers: the time
-of the last transfer that a barrier completed.
+of the last transfer that a barrier completed.  What arrives at an mbarrier reaches its waiters when the phase
+completes.
 """
 
 from __future__ import annotations
@@ -26,9 +27,14 @@ class Clocks:
         self.now = 1
         self._columns = self.warps
         self._barriers: dict[int, int] = {}
-        self.known = np.zeros((self.warps, self.warps + 16), np.int64)
-        self.visible = np.zeros_like(self.known)
-        self._sent: dict[int, tuple[Array, Array]] = {}
+        self.barrier_of: dict[int, int] = {}
+        """The barrier of a column."""
+        self._times = np.zeros((2, self.warps, self.warps + 16), np.int64)
+        """``known`` and ``visible``, which most events change alike."""
+        self.known, self.visible = self._times
+        self._sent: dict[int, Array] = {}
+        self._published: dict[int, Array] = {}
+        """What was sent before a barrier's last phase completed."""
 
     def tick(self) -> int:
         """A new point in time."""
@@ -40,19 +46,21 @@ class Clocks:
         found = self._barriers.get(barrier)
         if found is None:
             found = self._barriers[barrier] = self._columns
+            self.barrier_of[found] = barrier
             self._columns += 1
             if self._columns > self.known.shape[1]:
-                grow = ((0, 0), (0, self.known.shape[1]))
-                self.known, self.visible = np.pad(self.known, grow), np.pad(self.visible, grow)
-                self._sent = {b: (np.pad(k, grow[1]), np.pad(v, grow[1])) for b, (k, v) in self._sent.items()}
+                none, grow = (0, 0), (0, self.known.shape[1])
+                self._times = np.pad(self._times, (none, none, grow))
+                self.known, self.visible = self._times
+                self._sent = {b: np.pad(times, (none, grow)) for b, times in self._sent.items()}
+                self._published = {b: np.pad(times, (none, grow)) for b, times in self._published.items()}
         return found
 
-    def join(self, members: Array) -> None:
-        """A barrier among warps: each knows what any of them knows, and what each of them did."""
-        now = self.tick()
-        self.known[members, members] = now
-        self.known[members] = self.known[members].max(axis=0)
-        self.visible[members] = self.visible[members].max(axis=0)
+    def join(self, groups: Array) -> None:
+        """Barriers among warps, one group a row: each knows what any of its group knows, and what each of them did."""
+        self.known[groups, groups] = self.now + 1 + np.arange(len(groups))[:, None]
+        self.now += len(groups)
+        self._times[:, groups] = self._times[:, groups].max(axis=2, keepdims=True)
 
     def fence(self, members: Array) -> None:
         """A proxy fence: what these warps know becomes visible to the asynchronous proxy."""
@@ -62,35 +70,59 @@ class Clocks:
     def send(self, barrier: int, members: Array) -> None:
         """Warps arrive at a barrier object."""
         self.known[members, members] = self.tick()
-        known, visible = self._channel(barrier)
-        np.maximum(known, self.known[members].max(axis=0), out=known)
-        np.maximum(visible, self.visible[members].max(axis=0), out=visible)
+        sent = self._channel(barrier)
+        np.maximum(sent, self._times[:, members].max(axis=1), out=sent)
+
+    def issue(self, barriers: list[int], warp: int) -> None:
+        """A warp issues a copy: barrier objects that it will signal come after what the warp knows."""
+        self.known[warp, warp] = self.tick()
+        for barrier in barriers:
+            known = self._channel(barrier)[0]
+            np.maximum(known, self.known[warp], out=known)
 
     def complete(self, barrier: int) -> int:
         """An asynchronous transfer signals a barrier object; returns its time."""
         now = self.tick()
         column = self.column(barrier)
-        known, visible = self._channel(barrier)
-        known[column] = visible[column] = now
+        self._channel(barrier)[:, column] = now
         return now
+
+    def sent(self, barrier: int) -> Array:
+        """What has been sent to a barrier object."""
+        return self._channel(barrier)[0]
+
+    def publish(self, barrier: int) -> None:
+        """A barrier object's phase is complete: its waiters may know what was sent."""
+        self._published[barrier] = self._channel(barrier).copy()
 
     def receive(self, barrier: int, members: Array) -> None:
         """Warps have waited for a barrier object."""
-        known, visible = self._channel(barrier)
-        self.known[members] = np.maximum(self.known[members], known)
-        self.visible[members] = np.maximum(self.visible[members], visible)
+        published = self._published.get(barrier)
+        if published is None:
+            return
+        self._times[:, members] = np.maximum(self._times[:, members], published[:, None])
 
-    def _channel(self, barrier: int) -> tuple[Array, Array]:
+    def _channel(self, barrier: int) -> Array:
         found = self._sent.get(barrier)
         if found is None:
-            width = self.known.shape[1]
-            found = self._sent[barrier] = (np.zeros(width, np.int64), np.zeros(width, np.int64))
+            found = self._sent[barrier] = np.zeros((2, self.known.shape[1]), np.int64)
         return found
 
 
 def warps_of(lanes: Any) -> Array:
     """Warp numbers of a set of lanes."""
     return lanes.fact("warps", lambda s: np.unique(s.index // 32))
+
+
+def warps_by_cta(lanes: Any, warps_per_cta: int) -> list[Array]:
+    """Warp numbers of a set of lanes, one array for each CTA."""
+
+    def split(s: Any) -> list[Array]:
+        warps = np.unique(s.index // 32)
+        return np.split(warps, np.flatnonzero(np.diff(warps // warps_per_cta)) + 1)
+
+    found: list[Array] = lanes.fact("warps_by_cta", split)
+    return found
 
 
 def clocks_of(batch: Any) -> Clocks:
@@ -108,27 +140,34 @@ class ClockKeeper(Observer):
 
     def on_barrier(self, batch: Any, lanes: Any, number: int, where: Any) -> None:
         """Barriers order the warps of a CTA."""
-
-        def split(s: Any) -> list[Array]:
-            warps = np.unique(s.index // 32)
-            cta = warps // self._clocks.warps_per_cta
-            return np.split(warps, np.flatnonzero(np.diff(cta)) + 1)
-
-        for members in lanes.fact("warps_by_cta", split):
-            self._clocks.join(members)
+        groups = warps_by_cta(lanes, self._clocks.warps_per_cta)
+        if len({len(members) for members in groups}) == 1:
+            self._clocks.join(np.stack(groups))
+            return
+        for members in groups:
+            self._clocks.join(members[None])
 
     def on_cluster_barrier(self, batch: Any, lanes: Any) -> None:
         """Cluster barriers order warps of several CTAs."""
-        self._clocks.join(warps_of(lanes))
+        self._clocks.join(warps_of(lanes)[None])
 
     def on_fence(self, x: Any, kind: str, where: Any) -> None:
         """Proxy fences."""
         if kind.startswith("proxy.async"):
             self._clocks.fence(warps_of(x.lanes))
 
+    def on_signal(self, batch: Any, lane: int, barriers: list[Any]) -> None:
+        """Copies come after what their thread did."""
+        if barriers:
+            self._clocks.issue([barrier.offset for barrier in barriers], lane // 32)
+
     def on_arriving(self, batch: Any, lanes: Any, barrier: Any) -> None:
         """Arrivals publish."""
         self._clocks.send(barrier.offset, warps_of(lanes))
+
+    def on_mbarrier_phase(self, batch: Any, barrier: Any) -> None:
+        """What was sent may be learnt."""
+        self._clocks.publish(barrier.offset)
 
     def on_mbarrier_wait(self, batch: Any, lanes: Any, barrier: Any) -> None:
         """Waits learn."""

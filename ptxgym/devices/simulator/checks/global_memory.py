@@ -9,6 +9,9 @@ import numpy as np
 from ptxgym.devices.simulator.checks.observer import Observer
 from ptxgym.devices.simulator.memory import Allocation
 
+_SET = {unit: int.from_bytes(b"\1" * unit) for unit in (1, 2, 4, 8)}
+"""Flags of so many bytes, all set."""
+
 
 class UninitialisedGlobal(Observer):
     """Looks at, and maintains, the flags of allocations that have some."""
@@ -18,11 +21,16 @@ class UninitialisedGlobal(Observer):
         for buffer, offsets, chosen in parts:
             if not isinstance(buffer, Allocation) or buffer.initialised is None:
                 continue
-            span = offsets[:, None] + np.arange(size)
+            # Accesses are aligned, so the flags of up to eight bytes are one integer.
+            unit = min(size, 8)
+            flags = buffer.initialised[: buffer.size // unit * unit].view(f"u{unit}")
+            first = offsets >> (unit.bit_length() - 1)
+            places = [first + i for i in range(size // unit)]
             if write:
-                buffer.initialised[span] = True
+                for place in places:
+                    flags[place] = _SET[unit]
                 continue
-            known = buffer.initialised[span].all(axis=1)
+            known = np.logical_and.reduce([flags.take(place) == _SET[unit] for place in places])
             if not known.all():
                 at = int(np.flatnonzero(~known)[0])
                 position = at if chosen is None else int(chosen[at])

@@ -32,12 +32,15 @@ class IntervalRaces(Observer):
         self._write_line = np.zeros(words, np.int32)
         self._warp_bits = int(state.lanes // 32).bit_length() + 1
         self._epoch = np.ones(state.count, np.int32)
-        self._reads: list[tuple[Array, Array]] = []
+        self._stamp: Array | None = None
+        """Epoch and warp of every lane; None after a barrier, until somebody asks."""
+        self._reads: list[tuple[Array, int, Any]] = []
+        """Reads of this interval that are not in the shadow yet: byte offsets, size, lanes."""
         self._complete = False
         """Whether every word has been written, so that nobody need look."""
         self._copies = False
         self._wrote = np.zeros(state.count, np.int32)
-        self._off = state.geometry.threads <= 32
+        self._off = state.geometry.threads <= 32 or state.geometry.cluster_size > 1
 
     # -- what ends the interval ----------------------------------------------------------------------
 
@@ -49,6 +52,7 @@ class IntervalRaces(Observer):
             self._off = True
             return
         self._epoch[ctas] += 1
+        self._stamp = None
         if not self._complete:
             used = self._written.reshape(batch.state.count, -1)[:, RESERVED_SHARED // 4 : batch.state.shared_end // 4]
             self._complete = bool(used.all())
@@ -88,6 +92,11 @@ class IntervalRaces(Observer):
         self._off = True
         self._written[offset >> 2 : (offset + size) >> 2] = True
 
+    def on_cancel_request(self, batch: Any, request: Any) -> None:
+        """Answers initialise, too."""
+        for place in request.places:
+            self.on_async_write(batch, request.where, request.lane, place, 16)
+
     def on_thread_copy(self, x: Any, targets: Any, size: int, where: Any) -> Any:
         """``cp.async`` writes when it is complete; until then nobody may read."""
         words = ((targets >> 2)[:, None] + np.arange(size // 4)).reshape(-1)
@@ -96,7 +105,7 @@ class IntervalRaces(Observer):
         if not self._off:
             self._replay()
             self._check(
-                x, self._reader, words, np.repeat(self._stamps(lanes), size // 4),
+                self._reader, words, np.repeat(self._stamps(lanes), size // 4),
                 np.repeat(lanes, size // 4), where, "read",
             )  # fmt: skip
         return words, np.repeat(lanes, size // 4), where
@@ -105,10 +114,9 @@ class IntervalRaces(Observer):
         """Now the words count as written by the thread that waited."""
         words, lanes, where = token
         self._pending[words] = False
-        cta = self._state.cta_of[lanes]
-        self._writer[words] = (self._epoch[cta] << self._warp_bits) + (lanes // 32).astype(np.int32)
+        self._writer[words] = self._stamps(lanes)
         self._write_line[words] = self._line(where)
-        ctas = np.unique(cta)
+        ctas = np.unique(self._state.cta_of[lanes])
         self._wrote[ctas] = self._epoch[ctas]
 
     # -- accesses ------------------------------------------------------------------------------------
@@ -118,12 +126,25 @@ class IntervalRaces(Observer):
         for buffer, offsets, chosen in parts:
             if buffer is not self._state.shared:
                 continue
-            words = offsets >> 2
-            for extra in range(1, max(size // 4, 1)):
-                self._word(x, words + extra, size, chosen, write, where)
-            self._word(x, words, size, chosen, write, where)
+            if write or self._copies or not self._complete:
+                for words in _words(offsets, size):
+                    self._initialised(x, words, chosen, write, where)
+            if self._off:
+                continue
+            lanes = x.lanes.selector if chosen is None else x.lanes.index[chosen]
+            ctas = x.lanes.fact("ctas", lambda s: np.unique(self._state.cta_of[s.index]))
+            if write or (self._wrote[ctas] == self._epoch[ctas]).any():
+                for words in _words(offsets, size):
+                    self._word(words, size, lanes, write, where)
+                if write:
+                    self._wrote[ctas] = self._epoch[ctas]
+                continue
+            # Nobody wrote since the barrier: nothing to compare with, unless a write follows.
+            self._reads.append((offsets, size, lanes))
+            if len(self._reads) > 256:
+                self._replay()
 
-    def _word(self, x: Any, words: Array, size: int, chosen: Any, write: bool, where: Any) -> None:
+    def _initialised(self, x: Any, words: Array, chosen: Any, write: bool, where: Any) -> None:
         if write:
             self._written[words] = True
         elif not self._complete and not self._written.take(words).all():
@@ -133,38 +154,32 @@ class IntervalRaces(Observer):
             x.warn(
                 "cp-async-in-flight", where, f"touches {name} before cp.async.wait_group says that its copy is complete"
             )
-        if self._off or x.batch.state.geometry.cluster_size > 1:
-            return
-        lanes = x.lanes.index if chosen is None else x.lanes.index[chosen]
-        if not write and (self._wrote[self._ctas(x)] != self._epoch[self._ctas(x)]).all():
-            # Nobody wrote since the barrier: nothing to compare with, unless a write follows.
-            self._reads.append((words, lanes))
-            if len(self._reads) > 256:
-                self._replay()
-            return
+
+    def _word(self, words: Array, size: int, lanes: Any, write: bool, where: Any) -> None:
         stamps = self._stamps(lanes)
         if write:
             if size >= 4:
-                self._check(x, self._writer, words, stamps, lanes, where, "write")
+                self._check(self._writer, words, stamps, lanes, where, "write")
             self._replay()
-            self._check(x, self._reader, words, stamps, lanes, where, "read")
+            self._check(self._reader, words, stamps, lanes, where, "read")
             self._writer[words] = stamps
             self._write_line[words] = self._line(where)
-            self._wrote[self._ctas(x)] = self._epoch[self._ctas(x)]
         else:
-            self._check(x, self._writer, words, stamps, lanes, where, "write")
+            self._check(self._writer, words, stamps, lanes, where, "write")
             self._reader[words] = stamps
 
-    def _ctas(self, x: Any) -> Array:
-        return x.lanes.fact("ctas", lambda s: np.unique(self._state.cta_of[s.index]))
-
-    def _stamps(self, lanes: Array) -> Array:
-        return (self._epoch[self._state.cta_of[lanes]] << self._warp_bits) + (lanes // 32).astype(np.int32)
+    def _stamps(self, lanes: Any) -> Array:
+        """Epoch and warp of some lanes (a slice or an index)."""
+        if self._stamp is None:
+            warps = (np.arange(self._state.lanes) >> 5).astype(np.int32)
+            self._stamp = (self._epoch[self._state.cta_of] << self._warp_bits) + warps
+        return self._stamp[lanes]
 
     def _replay(self) -> None:
         """Put the remembered reads of this interval into the shadow."""
-        for words, lanes in self._reads:
-            self._reader[words] = self._stamps(lanes)
+        for offsets, size, lanes in self._reads:
+            for words in _words(offsets, size):
+                self._reader[words] = self._stamps(lanes)
         self._reads.clear()
 
     def _line(self, where: Any) -> int:
@@ -172,9 +187,7 @@ class IntervalRaces(Observer):
             self._lines.append(where)
         return len(self._lines) - 1
 
-    def _check(
-        self, x: Any, shadow: Array, words: Array, stamps: Array, lanes: Array, where: Any, kind: str
-    ) -> None:  # fmt: skip
+    def _check(self, shadow: Array, words: Array, stamps: Array, lanes: Any, where: Any, kind: str) -> None:
         old = shadow.take(words)
         bad = (old != stamps) & (old >> self._warp_bits == stamps >> self._warp_bits)
         if bad.any():
@@ -182,9 +195,10 @@ class IntervalRaces(Observer):
             other = int(old[at] & ((1 << self._warp_bits) - 1)) % (self._state.geometry.stride // 32)
             line = self._lines[int(self._write_line[words[at]])] if kind == "write" else None
             name = self.batch.shared_name(int(words[at]) * 4)
+            lane = int(np.arange(self._state.lanes)[lanes][at])
             self.batch.log.warn(
                 "shared-race", where,
-                f"{self._state.place(int(lanes[at]))} touches {name}, which warp {other} {kind}s"
+                f"{self._state.place(lane)} touches {name}, which warp {other} {kind}s"
                 f"{f' at {line}' if line else ''} without a barrier between them",
             )  # fmt: skip
 
@@ -193,3 +207,9 @@ class IntervalRaces(Observer):
         position = int(bad[0]) if chosen is None else int(chosen[bad[0]])
         name = self.batch.shared_name(int(words[bad[0]]) * 4)
         x.warn("uninitialised-shared", where, f"reads {name}, which nothing has written", position)
+
+
+def _words(offsets: Array, size: int) -> list[Array]:
+    """Numbers of the words that an access of ``size`` bytes per lane touches, the first word of each lane last."""
+    first = offsets >> 2
+    return [first + extra for extra in range(1, max(size // 4, 1))] + [first]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ptxgym.devices.simulator.checks.clocks import clocks_of, warps_of
 from ptxgym.devices.simulator.checks.observer import Observer
 from ptxgym.devices.simulator.types import Array
@@ -18,6 +16,8 @@ class MbarrierRules(Observer):
         super().__init__(batch)
         self._clocks = clocks_of(batch)
         self._born: dict[int, tuple[int, int]] = {}
+        self._ordered: set[tuple[int, int, Any]] = set()
+        """Barriers, when they were born, and who is known to come after that: lane sets, or a warp."""
 
     def on_mbarrier_init(self, x: Any, offsets: Any, where: Any) -> None:
         """``mbarrier.init``."""
@@ -28,20 +28,24 @@ class MbarrierRules(Observer):
 
     def on_arriving(self, batch: Any, lanes: Any, barrier: Any) -> None:
         """Arrivals, remote ones among them."""
-        self._check(warps_of(lanes), barrier)
+        self._check(lanes, warps_of(lanes), barrier)
 
     def on_mbarrier_wait(self, batch: Any, lanes: Any, barrier: Any) -> None:
         """Waits."""
-        self._check(warps_of(lanes), barrier)
+        self._check(lanes, warps_of(lanes), barrier)
 
     def on_signal(self, batch: Any, lane: int, barriers: list[Any]) -> None:
         """A copy will signal these barriers."""
         for barrier in barriers:
-            self._check(np.array([lane // 32]), barrier)
+            self._check(lane // 32, lane // 32, barrier)
 
-    def _check(self, members: Array, barrier: Any) -> None:
+    def _check(self, who: Any, members: Array | int, barrier: Any) -> None:
         time, warp = self._born.get(barrier.offset, (0, 0))
-        if (self._clocks.known[members, warp] < time).any():
+        if (barrier.offset, time, who) in self._ordered:
+            return
+        if (self._clocks.known[members, warp] >= time).all():
+            self._ordered.add((barrier.offset, time, who))
+        else:
             name = self.batch.shared_name(barrier.offset)
             self.batch.log.warn(
                 "mbarrier-init-race",

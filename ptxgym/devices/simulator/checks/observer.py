@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def watching(observers: list[Any], event: str) -> list[Any]:
-    """The observers that do something at an event; memory accesses are too many to call the others."""
-    return [o for o in observers if getattr(type(o), event) is not getattr(Observer, event)]
+def watching(observers: list[Any], *events: str) -> list[Any]:
+    """The observers that do something at any of these events; there are too many events to call the others."""
+    return [o for o in observers if any(getattr(type(o), e) is not getattr(Observer, e) for e in events)]
 
 
 class Observer:
@@ -63,6 +63,9 @@ class Observer:
     def on_mbarrier_phase(self, batch: Any, barrier: Any) -> None:
         """A phase completed."""
 
+    def on_mbarrier_granted(self, batch: Any, lanes: Any, barrier: Any, parity: int, where: Any) -> None:
+        """Lanes that asked for a parity are told at once that its phase is complete; their wait comes next."""
+
     def on_mbarrier_wait(self, batch: Any, lanes: Any, barrier: Any) -> None:
         """Lanes saw a completed phase."""
 
@@ -92,6 +95,17 @@ class Observer:
     def on_thread_copy_done(self, batch: Any, token: Any) -> None:
         """``cp.async`` is complete."""
 
+    # -- cluster launch control ----------------------------------------------------------------------
+
+    def on_cancel_request(self, batch: Any, request: Any) -> None:
+        """``clusterlaunchcontrol.try_cancel`` was issued."""
+
+    def on_cancel_answer(self, batch: Any, request: Any) -> None:
+        """Its answer is written and signals the request's barriers."""
+
+    def on_cancel_query(self, x: Any, answers: Any, ctaid: bool, where: Any) -> None:
+        """``query_cancel`` reads answers: whether they grant a cluster, or (``ctaid``) which."""
+
     # -- tensor cores --------------------------------------------------------------------------------
 
     def on_wgmma_fence(self, x: Any, lanes: Any, where: Any) -> None:
@@ -105,6 +119,23 @@ class Observer:
 
     def on_wgmma_wait(self, x: Any, lanes: Any, allowed: int) -> None:
         """``wgmma.wait_group`` of a warpgroup."""
+
+    def on_tensor_access(
+        self, batch: Any, kind: str, lane: int, cta: int, sixteens: slice, columns: slice, where: Any
+    ) -> None:
+        """A thread touches tensor memory of a CTA: groups of 16 of its lanes, and columns.
+
+        ``kind`` is ``ld``, ``st``, ``mma`` (D), ``operand`` (what an mma only reads), ``cp``, ``shift`` or ``dealloc``.
+        """
+
+    def on_tensor_fence(self, x: Any, after: bool) -> None:
+        """``tcgen05.fence::after_thread_sync``, or ``before_thread_sync``."""
+
+    def on_tensor_wait(self, x: Any, kind: str) -> None:
+        """``tcgen05.wait::ld`` or ``wait::st``."""
+
+    def on_tensor_commit_issue(self, batch: Any, lane: int) -> None:
+        """``tcgen05.commit`` was issued; :meth:`on_tensor_commit` follows when it arrives."""
 
     def on_tensor_commit(self, x: Any, barriers: list[Any]) -> None:
         """``tcgen05.commit``: the thread's tensor instructions so far are over, these barriers tell it."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from ptxgym.devices.simulator.checks.clocks import clocks_of
 from ptxgym.devices.simulator.checks.observer import Observer
+from ptxgym.devices.simulator.checks.phases import phases_of
 from ptxgym.devices.simulator.types import Array
 
 _SLOTS = 4
@@ -48,6 +49,9 @@ class PipelineHazards(Observer):
         count = state.shared.size // 128 + 1
         self._state = state
         self.clocks = clocks_of(batch)
+        self._phases = phases_of(batch)
+        self._signals: list[Any] = []
+        """The barriers of the copy that is being issued."""
         self._active = False
         self._writer_time = np.zeros(count, np.int64)
         """Ordinary writes: time, warp, place."""
@@ -57,6 +61,7 @@ class PipelineHazards(Observer):
         """Asynchronous writes: completion time (pending while in flight), barrier column, place."""
         self._copy_column = np.zeros(count, np.int32)
         self._copy_line = np.zeros(count, np.int32)
+        self._issue_time = np.zeros(count, np.int64)
         self._read_time = np.zeros((_SLOTS, count), np.int64)
         self._reader = np.zeros((_SLOTS, count), np.int32)
         self._read_line = np.zeros((_SLOTS, count), np.int32)
@@ -73,39 +78,55 @@ class PipelineHazards(Observer):
 
     # -- asynchronous writes -------------------------------------------------------------------------
 
+    def on_signal(self, batch: Any, lane: int, barriers: list[Any]) -> None:
+        """The next copy will signal these barriers, one for each place."""
+        self._signals = list(barriers)
+
     def on_async_write(self, batch: Any, where: Any, lane: int, offset: int, size: int) -> Any:
         """A copy into shared memory."""
         self._active = True
-        self.clocks.tick()
+        now = self.clocks.tick()
         lines = slice(offset >> 7, (offset + size + 127) >> 7)
         warp = lane // 32
         self._check_readers(lines, warp, where)
+        if self._signals:
+            barrier = self._signals.pop(0) if len(self._signals) > 1 else self._signals[0]
+            self._copy_column[lines] = self.clocks.column(barrier.offset)
         if size >= 128:  # smaller ones (st.async) share lines
             self._check_overwrite(lines, warp, where)
         self._ever[lines] = True
         self._copy_time[lines] = _PENDING
+        self._issue_time[lines] = now
         self._copy_line[lines] = self._place(where)
         self._writer_time[lines] = 0
         self._swizzles[lines] = 0
         return _Copy(lines, warp, where)
 
     def _check_readers(self, lines: slice, warp: int, where: Any) -> None:
-        known = self.clocks.known[warp]
-        for slot in range(_SLOTS):
-            late = self._read_time[slot, lines] > known[self._reader[slot, lines]]
-            late &= (self._reader[slot, lines] != warp) | (self._read_time[slot, lines] >= _PENDING)
-            if late.any():
-                at = int(np.flatnonzero(late)[0]) + lines.start
-                reader = self._places[int(self._read_line[slot, at])]
-                self._warn("stage-reuse", where, f"the copy into {self._name(at)} is issued before its reader at "
-                           f"{reader} is known to be done (nothing orders them)")  # fmt: skip
-                return
+        times, readers = self._read_time[:, lines], self._reader[:, lines]
+        late = times > self.clocks.known[warp].take(readers)
+        if not late.any():
+            return
+        late &= (readers != warp) | (times >= _PENDING)
+        if late.any():
+            slot, position = np.argwhere(late)[0].tolist()
+            at = position + lines.start
+            reader = self._places[int(self._read_line[slot, at])]
+            self._warn("stage-reuse", where, f"the copy into {self._name(at)} is issued before its reader at "
+                       f"{reader} is known to be done (nothing orders them)")  # fmt: skip
+            self._refilled(lines, warp, where, at)
 
     def _check_overwrite(self, lines: slice, warp: int, where: Any) -> None:
         if (self._copy_time[lines] >= _PENDING).any():
             at = int(np.flatnonzero(self._copy_time[lines] >= _PENDING)[0]) + lines.start
             self._warn("stage-reuse", where, f"the copy into {self._name(at)} is issued while the one from "
                        f"{self._places[int(self._copy_line[at])]} is still under way")  # fmt: skip
+            self._refilled(lines, warp, where, at)
+
+    def _refilled(self, lines: slice, warp: int, where: Any, at: int) -> None:
+        self._phases.refilled_early(
+            warp, int(self._issue_time[lines].max()), f"the copy at {where} overwrote {self._name(at)}, still in use"
+        )
 
     def on_async_done(self, batch: Any, tokens: list[Any], barriers: list[Any]) -> None:
         """A copy is complete and signals its barriers."""
@@ -163,7 +184,13 @@ class PipelineHazards(Observer):
         if not ever.all():
             at = self._absolute(lines, int(np.flatnonzero(~ever)[0]))
             self._warn("uninitialised-shared", where, f"reads {self._name(at)}, which nothing has written")
-        times, writers = self._writer_time[lines], self._writer[lines]
+        times = self._writer_time[lines]
+        if times.any():
+            self._check_written(lines, times, warp, where)
+        self._check_arrival(lines, warp, where)
+
+    def _check_written(self, lines: Any, times: Array, warp: int, where: Any) -> None:
+        writers = self._writer[lines]
         racing = times > self.clocks.known[warp][writers]
         racing &= writers != warp
         hidden = times > self.clocks.visible[warp][writers]
@@ -181,16 +208,20 @@ class PipelineHazards(Observer):
             else:
                 self._warn("missing-proxy-fence", where, f"{self._name(at)} was written at {place} by ordinary stores; "
                            "without fence.proxy.async between, the asynchronous proxy may read old data")  # fmt: skip
-        self._check_arrival(lines, warp, where)
 
     def _check_arrival(self, lines: Any, warp: int, where: Any) -> None:
         times = self._copy_time[lines]
         early = times > self.clocks.known[warp][self._copy_column[lines]]
         if early.any():
             at = self._absolute(lines, int(np.flatnonzero(early)[0]))
-            place = self._places[int(self._copy_line[at])]
-            self._warn("read-before-arrival", where, f"{self._name(at)} is read without waiting for the barrier of the "
-                       f"copy at {place}")  # fmt: skip
+            self._early(at, warp, where)
+
+    def _early(self, at: int, warp: int, where: Any) -> None:
+        place = self._places[int(self._copy_line[at])]
+        self._warn("read-before-arrival", where, f"{self._name(at)} is read without waiting for the barrier of the "
+                   f"copy at {place}")  # fmt: skip
+        barrier = self.clocks.barrier_of.get(int(self._copy_column[at]))
+        self._phases.read_early(warp, barrier, f"{self._name(at)} was read at {where} before the copy at {place} came")
 
     @staticmethod
     def _absolute(lines: Any, at: int) -> int:
@@ -270,14 +301,14 @@ class PipelineHazards(Observer):
     def on_access(self, x: Any, parts: Any, size: int, write: bool, where: Any) -> None:
         """A load or store."""
         for buffer, offsets, chosen in parts:
-            if buffer is not self._state.shared:
+            if buffer is not self._state.shared or not (write or self._active):
                 continue
             lines = offsets >> 7
             warps = x.lanes.fact("warp_numbers", lambda s: (s.index // 32).astype(np.int32))
             warps = warps if chosen is None else warps[chosen]
             if write:
                 self._write(lines, warps, where)
-            elif self._active:
+            else:
                 self._read(lines, warps, where)
 
     def _write(self, lines: Array, warps: Array, where: Any) -> None:
@@ -310,9 +341,7 @@ class PipelineHazards(Observer):
         early = self._copy_time[lines] > self.clocks.known[warps, self._copy_column[lines]]
         if early.any():
             at = int(lines[np.flatnonzero(early)[0]])
-            place = self._places[int(self._copy_line[at])]
-            self._warn("read-before-arrival", where, f"{self._name(at)} is read without waiting for the barrier of the "
-                       f"copy at {place}")  # fmt: skip
+            self._early(at, int(warps[np.flatnonzero(early)[0]]), where)
         slots = (warps + warps // 4) % _SLOTS
         keep = self._read_time[slots, lines] < _PENDING
         self._read_time[slots[keep], lines[keep]] = self.clocks.tick()

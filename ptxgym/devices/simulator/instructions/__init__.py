@@ -7,8 +7,8 @@ import importlib
 _MODULES = (
     "carry", "integer", "floating", "half", "logic", "comparison", "conversion", "movement", "access", "atomics",
     "control", "warp", "barrier", "memory_order", "host_calls", "mbarrier",
-    "bulk_copy", "tensor_copy", "tensor_maps", "async_copy", "wgmma", "matrix", "mma", "wmma", "registers",
-    "tcgen05_memory", "tcgen05_mma",
+    "bulk_copy", "tensor_copy", "tensor_maps", "async_copy", "launch_control",
+    "wgmma", "matrix", "mma", "wmma", "registers", "tcgen05_memory", "tcgen05_copy", "tcgen05_mma",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def space_of(form: Any) -> str:
     return str(form.one_of(SPACES)).split("::")[0]
 
 
-@effect("ld ldu", _TYPES, isa="9.7.9.8", modifiers=_ACCESS, counter="load")
+@effect("ld ldu", _TYPES, isa="9.7.9.8, 9.7.9.10", modifiers=_ACCESS, counter="load")
 def ld(b: Any) -> Step:
     """Load."""
     kind, space = b.form.types[0], space_of(b.form)
@@ -35,6 +35,8 @@ def ld(b: Any) -> Step:
         width = len(destinations)
     if space == "param" and b.parameter_is_per_lane(b.operands[1]):
         return _frame_load(b, destinations, kind)
+    if space == "param" and b.is_parameter(b.operands[1]):
+        return _argument_load(b, destinations, kind)
     return memory_load(b, space, destinations, kind, width)
 
 
@@ -86,7 +88,22 @@ def memory_load(b: Any, space: str, destinations: list[int], kind: str, width: i
     return step
 
 
-@effect("st", _TYPES, isa="9.7.9.12", modifiers=_ACCESS, counter="store")
+def _argument_load(b: Any, destinations: list[int], kind: str) -> Step:
+    """A kernel's arguments are the same for all lanes, so one element is looked up."""
+    address, where = np.array([_parameter_offset(b, b.operands[1])]), b.where
+    dtype = dtype_of(kind)
+    whole = dtype.itemsize * len(destinations)
+
+    def step(x: Context) -> None:
+        ((buffer, (offset,), _),) = x.locate("param", address, whole, where)
+        x.batch.launch.bytes["param.read"] += whole * x.lanes.count
+        for i, slot in enumerate(destinations):
+            x.put(slot, buffer.typed(dtype)[offset // dtype.itemsize + i])
+
+    return step
+
+
+@effect("st", _TYPES, isa="9.7.9.11", modifiers=_ACCESS, counter="store")
 def st(b: Any) -> Step:
     """Store."""
     kind, space = b.form.types[0], space_of(b.form)
@@ -170,7 +187,7 @@ def _frame_store(b: Any, sources: list[int], kind: str) -> Step:
 
 
 @effect("prefetch prefetchu applypriority discard cp.async.bulk.prefetch cp.async.bulk.prefetch.tensor", "",
-        isa="9.7.9.15", modifiers="", counter="hint", lenient=True)  # fmt: skip
+        isa="9.7.9.15 to 9.7.9.17", modifiers="", counter="hint", lenient=True)  # fmt: skip
 def prefetch(b: Any) -> Step:
     """Move data nearer; nothing that a kernel can observe."""
     return lambda x: None

@@ -109,7 +109,7 @@ def wait_all(b: Any) -> Step:
     return step
 
 
-@effect("cp.async.mbarrier.arrive", "b64", isa="9.7.13.15.14", modifiers="shared shared::cta noinc", counter="mbarrier")
+@effect("cp.async.mbarrier.arrive", "b64", isa="9.7.13.15.15", modifiers="shared shared::cta noinc", counter="mbarrier")
 def arrive(b: Any) -> Step:
     """Arrive at a barrier once the thread's copies so far are complete."""
     address, noinc, where = b.address(b.operands[0]), b.form.has("noinc"), b.where
@@ -127,7 +127,7 @@ def arrive(b: Any) -> Step:
             for barrier, lanes in plan:
                 for lane in lanes.index.tolist():
                     groups.wait_all(lane)
-                for observer in x.batch.observers:
+                for observer in x.batch.watchers("on_arriving"):
                     observer.on_arriving(x.batch, lanes, barrier)
                 barriers.arrive(barrier, lanes.count, where)
 

@@ -87,7 +87,7 @@ def apply(elements: Array, index: Array, update: Any, operands: list[Array]) -> 
     return old
 
 
-@effect("atom red", _TYPES, isa="9.7.13.5", modifiers=_MODIFIERS, counter="atomic")
+@effect("atom red", _TYPES, isa="9.7.13.5, 9.7.13.6", modifiers=_MODIFIERS, counter="atomic")
 def atomic(b: Any) -> Step:
     """Atomic read-modify-write, with (``atom``) or without (``red``) the old value."""
     kind, space = b.form.types[0], space_of(b.form)
@@ -110,7 +110,7 @@ def atomic(b: Any) -> Step:
     def step(x: Context) -> None:
         parts = x.locate(space, address(x), size * width, where)
         x.batch.launch.bytes[f"{space or 'generic'}.atomic"] += size * width * x.lanes.count
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_atomic"):
             observer.on_atomic(x, parts, size * width, where)
         for i in range(width):
             result = np.empty(x.lanes.count, dtype)

@@ -137,6 +137,11 @@ class ClusterBarriers:
         stride, size = self._batch.state.geometry.stride, self._batch.state.geometry.cluster_size
         return int(np.count_nonzero(~self._batch.exited[leader * stride : (leader + size) * stride]))
 
+    def on_exit(self, lanes: LaneSet) -> None:
+        """Threads that end are not waited for (PTX ISA 9.7.13.3)."""
+        for leader, _ in self.by_cluster(lanes):
+            self.check(leader)
+
     def check(self, leader: int) -> None:
         """Complete the phase if every living thread has arrived."""
         barrier = self.of(leader)
@@ -146,7 +151,7 @@ class ClusterBarriers:
         members = self._batch.pool.of(np.array(sorted(barrier.arrived)))
         barrier.phase += 1
         barrier.arrived = set()
-        for observer in self._batch.observers:
+        for observer in self._batch.watchers("on_cluster_barrier"):
             observer.on_cluster_barrier(self._batch, members)
         waiting, barrier.waiting = barrier.waiting, []
         for phase, entry in waiting:

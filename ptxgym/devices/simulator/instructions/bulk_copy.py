@@ -118,7 +118,7 @@ def announce(
 ) -> list[Any]:
     """Tell the checks about an asynchronous copy that will signal barriers; returns their tokens."""
     tokens = []
-    for observer in batch.observers:
+    for observer in batch.watchers("on_signal", "on_async_write", "on_async_read"):
         observer.on_signal(batch, lane, barriers)
         if to[0] == "shared":
             tokens += [observer.on_async_write(batch, where, lane, place, size) for place in to[1]]
@@ -129,7 +129,7 @@ def announce(
 
 def complete(batch: Any, tokens: list[Any], barriers: list[Any]) -> None:
     """Tell the checks that an asynchronous copy is done."""
-    for observer in batch.observers:
+    for observer in batch.watchers("on_async_done"):
         observer.on_async_done(batch, tokens, barriers)
 
 
@@ -194,7 +194,7 @@ def _issue_reduction(
         bulk_groups(batch).issue(lane, operation)
 
 
-@effect("cp.async.bulk.commit_group", "", isa="9.7.9.25.5.1", counter="tma")
+@effect("cp.async.bulk.commit_group", "", isa="9.7.9.27.2.1", counter="tma")
 def commit(b: Any) -> Step:
     """Close the group of bulk stores."""
 
@@ -202,13 +202,13 @@ def commit(b: Any) -> Step:
         groups = bulk_groups(x.batch)
         for lane in x.each_lane():
             groups.commit(lane)
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_bulk_commit"):
             observer.on_bulk_commit(x)
 
     return step
 
 
-@effect("cp.async.bulk.wait_group", "", isa="9.7.9.25.5.2", modifiers="read", counter="tma")
+@effect("cp.async.bulk.wait_group", "", isa="9.7.9.27.2.2", modifiers="read", counter="tma")
 def wait(b: Any) -> Step:
     """Wait until at most N groups are unfinished."""
     allowed = b.constant(b.operands[0])
@@ -218,13 +218,13 @@ def wait(b: Any) -> Step:
         groups = bulk_groups(x.batch)
         for lane in x.each_lane():
             groups.wait(lane, allowed)
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_bulk_wait"):
             observer.on_bulk_wait(x, allowed, read_only)
 
     return step
 
 
-@effect("st.async", "b32 b64 u32 u64 s32 s64 f32 f64", isa="9.7.9.13",
+@effect("st.async", "b32 b64 u32 u64 s32 s64 f32 f64", isa="9.7.9.12",
         modifiers="shared::cluster mbarrier::complete_tx::bytes v2 v4", counter="cluster")  # fmt: skip
 def st_async(b: Any) -> Step:
     """Store to a CTA of the cluster and signal its barrier."""

@@ -47,7 +47,7 @@ def _compare(form: Form) -> Elementwise:
     return test
 
 
-@effect("setp", _TYPES, isa="9.7.5.2", modifiers=f"{_COMPARISONS} and or xor ftz", counter="compare")
+@effect("setp", _TYPES, isa="9.7.6.2", modifiers=f"{_COMPARISONS} and or xor ftz", counter="compare")
 def setp(b: Any) -> Step:
     """Compare into one or two predicates, combined with a third."""
     kind = b.form.types[0]
@@ -116,7 +116,7 @@ def _setp_packed(b: Any) -> Step:
     return step
 
 
-@effect("set", f"{_TYPES} ", isa="9.7.5.1", modifiers=f"{_COMPARISONS} and or xor ftz", counter="compare")
+@effect("set", f"{_TYPES} ", isa="9.7.6.1", modifiers=f"{_COMPARISONS} and or xor ftz", counter="compare")
 def set_value(b: Any) -> Step:
     """Compare into a value: all ones or 1.0 where true."""
     result, kind = b.form.types
@@ -165,13 +165,13 @@ def _set_packed(b: Any, d: int) -> Step:
 _SELECT = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
 
 
-@elementwise("selp", _SELECT, isa="9.7.5.3", signature="T:T,T,pred", counter="select")
+@elementwise("selp", _SELECT, isa="9.7.6.3", signature="T:T,T,pred", counter="select")
 def selp(form: Form) -> Elementwise:
     """``a`` where the predicate is true, else ``b``."""
     return lambda a, b, p: np.where(p, a, b)
 
 
-@elementwise("slct", _SELECT, isa="9.7.5.4", modifiers="ftz", signature="T:T,T,U", counter="select")
+@elementwise("slct", _SELECT, isa="9.7.6.4", modifiers="ftz", signature="T:T,T,U", counter="select")
 def slct(form: Form) -> Elementwise:
     """``a`` where ``c`` is not negative, else ``b``."""
     return lambda a, b, c: np.where(np.asarray(c) >= 0, a, b)

@@ -21,7 +21,7 @@ def handles_predicate(step: Any) -> Step:
     return step  # type: ignore[no-any-return]
 
 
-@effect("bra", isa="9.7.12.1", counter="branch", ends_block=True)
+@effect("bra", isa="9.7.12.3", counter="branch", ends_block=True)
 def bra(b: Any) -> Step:
     """Branch; lanes that disagree part."""
     target, after = int(b.label(b.operands[0])), int(b.pc) + 1
@@ -51,7 +51,7 @@ def bra(b: Any) -> Step:
     return handles_predicate(step)
 
 
-@effect("brx.idx", isa="9.7.12.2", counter="branch", ends_block=True)
+@effect("brx.idx", isa="9.7.12.4", counter="branch", ends_block=True)
 def brx(b: Any) -> Step:
     """Branch through a table."""
     slot = b.source(b.operands[0], "u32")
@@ -79,7 +79,7 @@ def brx(b: Any) -> Step:
     return step
 
 
-@effect("exit", isa="9.7.12.5", counter="branch", ends_block=True)
+@effect("exit", isa="9.7.12.7", counter="branch", ends_block=True)
 def exit_(b: Any) -> Step:
     """End the threads."""
 
@@ -90,7 +90,7 @@ def exit_(b: Any) -> Step:
     return step
 
 
-@effect("ret", isa="9.7.12.4", counter="branch", ends_block=True)
+@effect("ret", isa="9.7.12.6", counter="branch", ends_block=True)
 def ret(b: Any) -> Step:
     """Return to the caller, or end the threads of a kernel."""
 
@@ -107,7 +107,7 @@ def ret(b: Any) -> Step:
     return step
 
 
-@effect("trap brkpt", isa="9.7.15", counter="branch", ends_block=True)
+@effect("trap brkpt", isa="9.7.19.1, 9.7.19.4", counter="branch", ends_block=True)
 def trap(b: Any) -> Step:
     """Stop the launch with an error."""
     where = b.where
@@ -118,7 +118,7 @@ def trap(b: Any) -> Step:
     return step
 
 
-@effect("call", isa="9.7.12.3", counter="branch", ends_block=True)
+@effect("call", isa="9.7.12.5", counter="branch", ends_block=True)
 def call(b: Any) -> Step:
     """Call a function; arguments and results are copied between the frames' parameters."""
     operands = list(b.operands)

@@ -84,7 +84,9 @@ def convert(form: Form) -> Elementwise:
 
 
 def _bf16_into(out: Array, codes: Array) -> None:
-    np.left_shift(codes, np.uint32(16), out=out.view(np.uint32), dtype=np.uint32)
+    bits = out.view(np.uint32)
+    bits[...] = codes
+    np.left_shift(bits, 16, bits)
 
 
 def _between_integers(result: str, saturate: bool) -> Elementwise:

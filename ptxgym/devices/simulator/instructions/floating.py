@@ -112,19 +112,21 @@ def fused_f32_into(rounded: Array, a: Array, b: Array, c: Array) -> None:
     """:func:`fused_f32`, written to ``rounded``, which may be one of the operands."""
     product = np.multiply(a, b, dtype=_F64)
     total = np.atleast_1d(np.add(product, c, dtype=_F64))
-    doubtful = (total.view(np.int64) & _LOW_BITS) == _MIDPOINT
-    if doubtful.any():
-        _make_odd(total, np.flatnonzero(doubtful), product, c)
-    small = np.abs(total) < _SMALLEST_NORMAL
-    if small.any():
-        _make_odd(total, np.flatnonzero(small & (total != 0)), product, c)
+    (doubtful,) = ((total.view(np.int64) & _LOW_BITS) == _MIDPOINT).nonzero()
+    if doubtful.size:
+        _make_odd(total, doubtful, product, c)
+    magnitude = np.abs(total)
+    if not magnitude.min() >= _SMALLEST_NORMAL:  # or some element is NaN
+        _make_odd(total, ((magnitude < _SMALLEST_NORMAL) & (total != 0)).nonzero()[0], product, c)
     rounded[...] = total
 
 
 def _make_odd(total: Array, few: Array, product: Array, addend: Array) -> None:
     """Correct the doubtful elements of a sum so that rounding it again is right."""
-    parts = [np.broadcast_to(v, total.shape)[few].astype(_F64) for v in (product, addend)]
-    total[few] = round_to_odd(*two_sum(*parts))
+    a, b = (np.asarray(v[few] if np.shape(v) == total.shape else v, _F64) for v in (product, addend))
+    sums, errors = two_sum(a, b)
+    if errors.any():
+        total[few] = round_to_odd(sums, errors)
 
 
 def _directed_fma(mode: str) -> Elementwise:

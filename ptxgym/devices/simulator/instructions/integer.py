@@ -122,7 +122,8 @@ def _low24(value: Array, signed: bool) -> Array:
     return np.where(wide & 0x800000, wide - (1 << 24), wide) if signed else wide
 
 
-@elementwise("mul24 mad24", "u32 s32", isa="9.7.1.5", modifiers="lo hi sat", signature="T:T,T,*", counter="integer")
+@elementwise("mul24 mad24", "u32 s32", isa="9.7.1.5, 9.7.1.6", modifiers="lo hi sat", signature="T:T,T,*",
+             counter="integer")  # fmt: skip
 def mul24(form: Form) -> Elementwise:
     """The low or high 32 bits of a 48-bit product of 24-bit factors, plus an addend."""
     signed, shift = form.types[0] == "s32", 16 if form.has("hi") else 0
@@ -335,7 +336,7 @@ def szext(form: Form) -> Elementwise:
     return run
 
 
-@effect("dp4a dp2a", "u32 s32", isa="9.7.1.23", modifiers="lo hi", counter="integer")
+@effect("dp4a dp2a", "u32 s32", isa="9.7.1.23, 9.7.1.24", modifiers="lo hi", counter="integer")
 def dot_product(b: Any) -> Step:
     """Dot product of bytes (and halves) with accumulation."""
     first, second = b.form.types

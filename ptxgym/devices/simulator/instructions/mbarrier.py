@@ -95,7 +95,7 @@ class Mbarriers:
                 f"{barrier.count} (initialised at {barrier.born})",
             )  # fmt: skip
             barrier.pending = 0
-        for observer in self._batch.observers:
+        for observer in self._batch.watchers("on_mbarrier_arrive"):
             observer.on_mbarrier_arrive(self._batch, barrier, where)
         self.check(barrier)
 
@@ -120,7 +120,7 @@ class Mbarriers:
         barrier.phase += 1
         barrier.pending = barrier.count
         barrier.expected_bytes = 0
-        for observer in self._batch.observers:
+        for observer in self._batch.watchers("on_mbarrier_phase"):
             observer.on_mbarrier_phase(self._batch, barrier)
         waiting, barrier.waiting = barrier.waiting, []
         for phase, entry in waiting:
@@ -132,7 +132,7 @@ class Mbarriers:
 
     def released(self, lanes: LaneSet, barrier: Mbarrier) -> None:
         """Lanes have observed a completed phase."""
-        for observer in self._batch.observers:
+        for observer in self._batch.watchers("on_mbarrier_wait"):
             observer.on_mbarrier_wait(self._batch, lanes, barrier)
 
     def missing(self, barrier: Mbarrier, phase: int) -> str:
@@ -198,7 +198,7 @@ def init(b: Any) -> Step:
             if not 0 < expected <= MAX_COUNT:
                 raise x.fault("mbarrier-count", where, f"mbarrier.init with an arrival count of {expected}")
             barriers.init(offset, expected, where)
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_mbarrier_init"):
             observer.on_mbarrier_init(x, offsets, where)
 
     return step
@@ -244,8 +244,8 @@ def complete_tx(b: Any) -> Step:
     return step
 
 
-@effect("mbarrier.arrive mbarrier.arrive_drop", "b64", isa="9.7.13.15.13", modifiers=f"{_ORDER} expect_tx",
-        counter="mbarrier")  # fmt: skip
+@effect("mbarrier.arrive mbarrier.arrive_drop", "b64", isa="9.7.13.15.13, 9.7.13.15.14",
+        modifiers=f"{_ORDER} expect_tx", counter="mbarrier")  # fmt: skip
 def arrive(b: Any) -> Step:
     """Arrive, perhaps announcing bytes; the result names the phase."""
     operands = list(b.operands)
@@ -266,7 +266,7 @@ def arrive(b: Any) -> Step:
             each = int(x.first_of(amount, lanes)) if amount >= 0 else 1
             if expects:
                 barriers.expect(barrier, each * lanes.count, where)
-            for observer in x.batch.observers:
+            for observer in x.batch.watchers("on_arriving"):
                 observer.on_arriving(x.batch, lanes, barrier)
             if drops:
                 barrier.count -= lanes.count
@@ -301,6 +301,9 @@ def wait(b: Any) -> Step:
             # The token names a phase; it is complete once the barrier has moved on from it.
             done = (barrier.phase & 1) != (token & 1) if by_parity else barrier.phase > token
             if done:
+                if by_parity:
+                    for observer in x.batch.watchers("on_mbarrier_granted"):
+                        observer.on_mbarrier_granted(x.batch, lanes, barrier, token & 1, where)
                 barriers.released(lanes, barrier)
                 ready.append(lanes)
             elif blocks:

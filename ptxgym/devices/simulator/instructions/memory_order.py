@@ -18,13 +18,13 @@ def fence(b: Any) -> Step:
     where = b.where
 
     def step(x: Context) -> None:
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_fence"):
             observer.on_fence(x, kind, where)
 
     return step
 
 
-@effect("nanosleep", "u32", isa="9.7.15", counter="hint")
+@effect("nanosleep", "u32", isa="9.7.19.2", counter="hint")
 def nanosleep(b: Any) -> Step:
     """Let others go first."""
 
@@ -34,7 +34,8 @@ def nanosleep(b: Any) -> Step:
     return step
 
 
-@effect("griddepcontrol.wait griddepcontrol.launch_dependents pmevent", isa="9.7.13.16", counter="hint", lenient=True)
+@effect("griddepcontrol.wait griddepcontrol.launch_dependents pmevent", isa="9.7.13.13, 9.7.19.3", counter="hint",
+        lenient=True)  # fmt: skip
 def grid_dependency(b: Any) -> Step:
     """Dependent launches: kernels run one after another here, so every dependency is fulfilled."""
     return lambda x: None

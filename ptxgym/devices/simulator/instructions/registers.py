@@ -16,7 +16,7 @@ def setmaxnreg(b: Any) -> Step:
     def step(x: Context) -> None:
         if count % 8 or not 24 <= count <= 256:
             raise x.fault("setmaxnreg", where, f"setmaxnreg {count}: not a multiple of 8 between 24 and 256")
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_registers"):
             observer.on_registers(x, count, where)
 
     return step

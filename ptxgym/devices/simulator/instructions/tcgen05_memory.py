@@ -1,4 +1,4 @@
-"""Tensor memory: allocation and data movement (PTX ISA 9.7.16.7-9.7.16.9)."""
+"""Tensor memory: allocation, and data movement from and to registers (PTX ISA 9.7.16.7, 9.7.16.8)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from ptxgym.devices.simulator import layouts
 from ptxgym.devices.simulator.barriers import cta_groups
 from ptxgym.devices.simulator.context import Context
 from ptxgym.devices.simulator.instructions.warp import FULL, gather
-from ptxgym.devices.simulator.table import Step, UnsupportedForm, effect
-from ptxgym.devices.simulator.tensor_memory import COLUMNS, REGISTERS, TensorMemory, fragment, tensor_memory
+from ptxgym.devices.simulator.table import Step, effect
+from ptxgym.devices.simulator.tensor_memory import (
+    COLUMNS,
+    REGISTERS,
+    TensorMemory,
+    fragment,
+    packed_fragment,
+    tensor_memory,
+)
 from ptxgym.devices.simulator.types import Array
 
 _BLACKWELL = ("100a",)
 _GROUPS = "cta_group::1 cta_group::2"
 _SHAPES = " ".join(REGISTERS)
+_LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
 _COUNTS = "x1 x2 x4 x8 x16 x32 x64 x128"
 
 
@@ -80,6 +87,10 @@ def dealloc(b: Any) -> Step:
             busy = memory.unfinished(first, columns)
             if busy is not None:
                 x.warn("tmem-in-flight", where, f"deallocates columns that the tensor instruction at {busy} still uses")
+            for observer in x.batch.watchers("on_tensor_access"):
+                observer.on_tensor_access(
+                    x.batch, "dealloc", lanes.first, cta, slice(0, 8), slice(first, first + columns), where
+                )
             memory.owner[first : first + columns] = 0
             memory.written[:, first : first + columns] = False
 
@@ -103,18 +114,18 @@ class _Access:
 
     def __init__(self, b: Any, address: Any, registers: list[int], split: int) -> None:
         self.shape = b.form.one_of(tuple(REGISTERS))
-        if b.form.has("pack::16b") or b.form.has("unpack::16b"):
-            raise UnsupportedForm("16-bit packing")
+        self.packed = bool(b.form.modifiers & {"pack::16b", "unpack::16b"})
         count = int(b.form.one_of(tuple(_COUNTS.split()))[1:]) * REGISTERS[self.shape]
         if count != len(registers):
             raise b.unknown(f"{len(registers)} registers, {count} are needed")
         self.address = b.address(address)
-        self.rows, self.columns = fragment(self.shape, count, split)
-        self.width = int(self.columns.max()) + 1
+        rows, columns = (packed_fragment if self.packed else fragment)(self.shape, count, split)
+        self.width, self.height = int(columns.max()) + 1, int(rows.max()) + 1
+        self.cells = rows * COLUMNS + columns
         self.where, self.pc = b.where, b.pc
 
-    def each_warp(self, x: Context) -> list[tuple[int, TensorMemory, Array, Array]]:
-        """Per warp: its position, its CTA's memory, and the rows and columns of every register and thread."""
+    def each_warp(self, x: Context, kind: str) -> list[tuple[int, TensorMemory, Array]]:
+        """Per warp: its position, its CTA's memory, and the flat index there of every register and thread."""
         _whole_warp(x, self.pc)
         state = x.batch.state
         addresses = self.address(x).reshape(-1, 32)[:, 0].tolist()
@@ -144,11 +155,16 @@ class _Access:
                     "to have finished (wait for its commit)",
                     i * 32,
                 )
-            result.append((i, memory, self.rows + row, self.columns + column))
+            for observer in x.batch.watchers("on_tensor_access"):
+                observer.on_tensor_access(
+                    x.batch, kind, lane, int(state.cta_of[lane]), slice(row // 16, (row + self.height + 15) // 16),
+                    slice(column, column + self.width), self.where,
+                )  # fmt: skip
+            result.append((i, memory, self.cells + (row * COLUMNS + column)))
         return result
 
 
-@effect("tcgen05.ld", "b32", isa="9.7.16.8.1", modifiers=f"{_SHAPES} {_COUNTS} pack::16b", counter="tcgen05",
+@effect("tcgen05.ld", "b32", isa="9.7.16.8.3", modifiers=f"{_SHAPES} {_COUNTS} pack::16b", counter="tcgen05",
         architectures=_BLACKWELL)  # fmt: skip
 def ld(b: Any) -> Step:
     """Tensor memory to registers."""
@@ -160,10 +176,11 @@ def ld(b: Any) -> Step:
 
     def step(x: Context) -> None:
         values = np.empty((len(destinations), x.lanes.count), np.uint32)
-        for i, memory, rows, columns in access.each_warp(x):
-            if not memory.written[rows, columns].all():
+        for i, memory, cells in access.each_warp(x, "ld"):
+            if not memory.written.take(cells).all():
                 x.warn("tmem-uninitialised", where, "tcgen05.ld reads tensor memory that nothing has written", i * 32)
-            values[:, 32 * i : 32 * i + 32] = memory.words[rows, columns]
+            words = memory.words.take(cells)
+            values[:, 32 * i : 32 * i + 32] = words[0] & _LOW | words[1] << _SIXTEEN if access.packed else words
         x.batch.launch.bytes["tmem.read"] += values.nbytes
         pending_loads(x.batch).issue(x, registers, where)
         for slot, value in zip(destinations, values, strict=True):
@@ -172,7 +189,7 @@ def ld(b: Any) -> Step:
     return step
 
 
-@effect("tcgen05.st", "b32", isa="9.7.16.8.2", modifiers=f"{_SHAPES} {_COUNTS} unpack::16b", counter="tcgen05",
+@effect("tcgen05.st", "b32", isa="9.7.16.8.4", modifiers=f"{_SHAPES} {_COUNTS} unpack::16b", counter="tcgen05",
         architectures=_BLACKWELL)  # fmt: skip
 def st(b: Any) -> Step:
     """Registers to tensor memory."""
@@ -183,9 +200,10 @@ def st(b: Any) -> Step:
     def step(x: Context) -> None:
         values = np.stack([x.get(slot) for slot in sources])
         x.batch.launch.bytes["tmem.write"] += values.nbytes
-        for i, memory, rows, columns in access.each_warp(x):
-            memory.words[rows, columns] = values[:, 32 * i : 32 * i + 32]
-            memory.written[rows, columns] = True
+        for i, memory, cells in access.each_warp(x, "st"):
+            words = values[:, 32 * i : 32 * i + 32]
+            memory.words.reshape(-1)[cells] = np.stack([words & _LOW, words >> _SIXTEEN]) if access.packed else words
+            memory.written.reshape(-1)[cells] = True
 
     return step
 
@@ -241,7 +259,7 @@ def pending_loads(batch: Any) -> PendingLoads:
     return found
 
 
-@effect("tcgen05.wait::ld", "", isa="9.7.16.8.3", counter="tcgen05", architectures=_BLACKWELL)
+@effect("tcgen05.wait::ld", "", isa="9.7.16.8.5", counter="tcgen05", architectures=_BLACKWELL)
 def wait_ld(b: Any) -> Step:
     """The warp's loads from tensor memory are complete."""
     pc = b.pc
@@ -249,79 +267,33 @@ def wait_ld(b: Any) -> Step:
     def step(x: Context) -> None:
         _whole_warp(x, pc)
         pending_loads(x.batch).wait(x)
+        for observer in x.batch.watchers("on_tensor_wait"):
+            observer.on_tensor_wait(x, "ld")
 
     return step
 
 
-@effect("tcgen05.wait::st tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync", "",
-        isa="9.7.16.11", counter="tcgen05", architectures=_BLACKWELL)  # fmt: skip
-def wait(b: Any) -> Step:
-    """Stores complete at once here, and every fence holds."""
-    return lambda x: None
-
-
-_COPIES: dict[str, tuple[int, int, int]] = {
-    "128x256b": (128, 32, 1), "128x128b": (128, 16, 1), "4x256b": (4, 32, 1), "32x128b": (32, 16, 4),
-    "64x128b": (64, 16, 2),
-}  # fmt: skip
-"""Rows, bytes per row, and how often the rows repeat over the lanes."""
-
-
-@effect("tcgen05.cp", "", isa="9.7.16.9.2", modifiers=f"{_GROUPS} {' '.join(_COPIES)} warpx4 warpx2::02_13 "
-        "warpx2::01_23 b8x16 b6x16_p32 b4x16_p64", counter="tcgen05", architectures=_BLACKWELL)  # fmt: skip
-def cp(b: Any) -> Step:
-    """Shared memory to tensor memory."""
-    if b.form.modifiers & {"b8x16", "b6x16_p32", "b4x16_p64"}:
-        raise UnsupportedForm("decompressing copies")
-    rows, width, repeats = _COPIES[b.form.one_of(tuple(_COPIES))]
-    order = _lane_order(b.form.has("warpx2::01_23"), rows, repeats)
-    address, source, where = b.address(b.operands[0]), b.source(b.operands[1], "b64"), b.where
-    pair = b.form.has("cta_group::2")
+@effect("tcgen05.wait::st", "", isa="9.7.16.8.5", counter="tcgen05", architectures=_BLACKWELL)
+def wait_st(b: Any) -> Step:
+    """The warp's stores to tensor memory are complete; here they complete at once, and only the checks care."""
+    pc = b.pc
 
     def step(x: Context) -> None:
-        batch, state = x.batch, x.batch.state
-        addresses, descriptors = address(x).tolist(), x.get(source).tolist()
-        for i, lane in enumerate(x.each_lane()):
-            cta = int(state.cta_of[lane])
-            column = addresses[i] & 0xFFFF
-            for owner in (cta, cta ^ 1) if pair else (cta,):
-                memory = tensor_memory(batch, owner)
-                if not memory.is_allocated(column, width // 4):
-                    raise x.fault("tmem-out-of-bounds", where, f"tcgen05.cp to columns {column} and up, which are not "
-                                  "allocated", i)  # fmt: skip
-                _issue_copy(x, memory, owner, descriptors[i], (rows, width), order, column, where)
+        _whole_warp(x, pc)
+        for observer in x.batch.watchers("on_tensor_wait"):
+            observer.on_tensor_wait(x, "st")
 
     return step
 
 
-def _lane_order(neighbours: bool, rows: int, repeats: int) -> Array:
-    """Lanes that receive each row, [repeats, rows]."""
-    if repeats == 4:
-        return np.arange(4)[:, None] * 32 + np.arange(32)
-    if repeats == 2:
-        halves = [(0, 1), (2, 3)] if neighbours else [(0, 2), (1, 3)]
-        return np.array([[32 * halves[r // 32][copy] + r % 32 for r in range(64)] for copy in (0, 1)])
-    return np.arange(rows)[None, :]
+@effect("tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync", "", isa="9.7.16.11.1", counter="tcgen05",
+        architectures=_BLACKWELL)  # fmt: skip
+def fence(b: Any) -> Step:
+    """Every fence holds here; only the checks care."""
+    after = b.form.row.opcode.endswith("after_thread_sync")
 
+    def step(x: Context) -> None:
+        for observer in x.batch.watchers("on_tensor_fence"):
+            observer.on_tensor_fence(x, after)
 
-def _issue_copy(
-    x: Context, memory: TensorMemory, cta: int, descriptor: layouts.Descriptor, shape: tuple[int, int], order: Array,
-    column: int, where: Any,
-) -> None:  # fmt: skip
-    state = x.batch.state
-    rows, width = shape
-    plan = layouts.plan(descriptor, True, rows, 1, width, False)
-    if plan.low < 64 or (plan.high + 1) * 16 > state.shared_end:
-        raise x.fault(
-            "descriptor", where, f"tcgen05.cp reads shared offset {(plan.high + 1) * 16} of {state.shared_end}"
-        )
-
-    def run() -> None:
-        base = cta * state.shared_stride >> 4
-        words = state.shared.typed(layouts.CHUNK)[base + plan.chunks].view(np.uint32)
-        for lanes in order:
-            memory.words[lanes, column : column + width // 4] = words
-            memory.written[lanes, column : column + width // 4] = True
-
-    operation = x.batch.later(run)
-    memory.busy.append((column, column + width // 4, operation, where))
+    return step

@@ -6,7 +6,6 @@ arrival comes after the operations before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,13 @@ from ptxgym.devices.simulator.context import Context
 from ptxgym.devices.simulator.formats import decode_small
 from ptxgym.devices.simulator.instructions.bulk_copy import multicast_targets
 from ptxgym.devices.simulator.instructions.mbarrier import flat_offsets, mbarriers
+from ptxgym.devices.simulator.instructions.tcgen05_footprint import (
+    A_COLUMNS,
+    Request,
+    check_lanes,
+    check_parts,
+    footprint,
+)
 from ptxgym.devices.simulator.matrices import (
     Operand,
     check_operand,
@@ -25,102 +31,70 @@ from ptxgym.devices.simulator.matrices import (
     read_operand,
     unpack_nibbles,
 )
+from ptxgym.devices.simulator.products import (
+    CONTAINER_SHIFT,
+    PADDED,
+    TYPES,
+    Instruction,
+    K,
+    Layout,
+    accumulate,
+    plan_of,
+    selected_columns,
+)
 from ptxgym.devices.simulator.ptx.syntax import Address, Vector
 from ptxgym.devices.simulator.table import Step, UnsupportedForm, effect
-from ptxgym.devices.simulator.tensor_memory import TensorMemory, tensor_memory
+from ptxgym.devices.simulator.tensor_memory import LANES, SHIFTED_COLUMNS, TensorMemory, tensor_memory
 from ptxgym.devices.simulator.types import SIZES, Array
 
 _BLACKWELL = ("100a",)
-_TYPES: dict[str, dict[int, str]] = {
-    "f16": {0: "f16", 1: "bf16"},
-    "tf32": {2: "tf32"},
-    "f8f6f4": {0: "e4m3", 1: "e5m2"},
-    "mxf8f6f4": {0: "e4m3", 1: "e5m2"},
-    "i8": {0: "u8", 1: "s8"},
-    "mxf4": {1: "e2m1"},
-    "mxf4nvf4": {1: "e2m1"},
+_KINDS = {f"kind::{kind}": kind for kind in TYPES}
+_FACTORS = {
+    "mxf8f6f4": {"": 1, "scale_vec::1X": 1, "block32": 1},
+    "mxf4": {"": 2, "scale_vec::2X": 2, "block32": 2},
+    "mxf4nvf4": {"scale_vec::2X": 2, "scale_vec::4X": 4, "block32": 2, "block16": 4},
 }
-"""Operand types by kind and code.  The 6- and 4-bit types of f8f6f4 sit in padded bytes and have no row."""
-_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "mxf8f6f4": 32, "i8": 32, "mxf4": 64, "mxf4nvf4": 64}
-_KINDS = tuple(f"kind::{k}" for k in _TYPES)
+"""Scale factors of a row, by kind and modifier (9.7.16.10.7.1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """An instruction descriptor (9.7.16.4.2)."""
-
-    a: str
-    b: str
-    result: int
-    """0 F16, 1 F32, 2 S32."""
-    negate: int
-    transpose_a: bool
-    transpose_b: bool
-    n: int
-    m: int
-    scale_a: int
-    """Byte of the scale word that applies, for block scaling."""
-    scale_b: int
-    scale_type: int
+def _collector(*buffers: str) -> str:
+    """What may be kept in the tensor core; the values are the same."""
+    return " ".join(f"collector::{b}::{use}" for b in buffers for use in ("fill", "use", "lastuse", "discard"))
 
 
-@lru_cache(maxsize=256)
-def decode_instruction(bits: int, kind: str) -> Instruction:
-    """Take a descriptor apart.
-
-    Raises:
-        ValueError: A field has no meaning for the kind.
-    """
-    scaled = kind.startswith("mx")
-    mask = 3 if kind in ("mxf4", "mxf4nvf4") else 7
-    types = _TYPES[kind]
-    a, b = types.get(bits >> 7 & 7), types.get(bits >> 10 & mask)
-    if a is None or b is None:
-        raise ValueError(f"the type codes {bits >> 7 & 7} and {bits >> 10 & mask}")
-    if bits >> 2 & 1:
-        raise ValueError("the sparsity bit")
-    return Instruction(
-        a, b, 1 if scaled else bits >> 4 & 3, -1 if (bits >> 13 ^ bits >> 14) & 1 else 1, bool(bits >> 15 & 1),
-        bool(bits >> 16 & 1), (bits >> 17 & 63) * 8, (bits >> 27 & 3) * 128 if scaled else (bits >> 24 & 31) * 16,
-        bits >> 29 & 3, bits >> 4 & 3, bits >> 23 & 1,
-    )  # fmt: skip
-
-
-# -- where rows of D live ------------------------------------------------------------------------------
-# Layouts D (M=128), F (M=64), A (M=256 over two CTAs) and B (M=128 over two CTAs), 9.7.16.10.5.
-
-
-@lru_cache(maxsize=64)
-def result_place(m: int, n: int, pair: bool) -> tuple[Array, Array]:
-    """Lane and column of each element of a CTA's part of D, broadcast to [rows, N]."""
-    rows = m // 2 if pair else m
-    row, column = np.arange(rows)[:, None], np.arange(n)[None, :]
-    if pair and m == 128:
-        return row + 64 * (column >= n // 2), column % (n // 2) + 0 * row
-    if not pair and m == 64:
-        return row // 16 * 32 + row % 16 + 0 * column, column + 0 * row
-    return row + 0 * column, column + 0 * row
-
-
-@effect("tcgen05.mma", "", isa="9.7.16.10.9", counter="tcgen05", lenient=True, architectures=_BLACKWELL)
+@effect("tcgen05.mma", "", isa="9.7.16.10.9.1", counter="tcgen05", architectures=_BLACKWELL,
+        modifiers=f"cta_group::1 cta_group::2 {' '.join(_KINDS)} block_scale scale_vec::1X scale_vec::2X scale_vec::4X "
+        f"block16 block32 ashift {_collector('a')}")  # fmt: skip
 def mma(b: Any) -> Step:
     """D = A·B (+ D), D in tensor memory, A in tensor or shared memory."""
-    kind = next((m.split("::")[1] for m in b.form.parts if m in _KINDS), "")
-    if not kind or b.form.modifiers & {"sp", "ws"}:
-        raise UnsupportedForm("sparse or .ws tcgen05.mma")
-    issue = _Issue(b, kind)
-    return issue.step
+    return _Issue(b).step
+
+
+@effect(
+    "tcgen05.mma.ws",
+    "",
+    isa="9.7.16.10.9.3",
+    counter="tcgen05",
+    architectures=_BLACKWELL,
+    modifiers=f"cta_group::1 {' '.join(k for k in _KINDS if 'mx' not in k)} {_collector('b0', 'b1', 'b2', 'b3')}",
+)
+def mma_ws(b: Any) -> Step:
+    """The same with B held in the tensor core; fewer rows, in other lanes."""
+    return _Issue(b, weight_stationary=True).step
 
 
 class _Issue:
     """One ``tcgen05.mma``, bound."""
 
-    def __init__(self, b: Any, kind: str) -> None:
-        self.kind, self.k = kind, _K[kind]
-        self.pair = b.form.has("cta_group::2")
-        self.scaled = "block_scale" in b.form.parts
-        self.where = b.where
-        self.unknown = b.unknown
+    def __init__(self, b: Any, *, weight_stationary: bool = False) -> None:
+        self.kind = next((kind for m, kind in _KINDS.items() if b.form.has(m)), "")
+        if not self.kind:
+            raise UnsupportedForm("this kind")
+        self.weight_stationary = weight_stationary
+        self.k = K[self.kind]
+        self.pair, self.shifts = b.form.has("cta_group::2"), b.form.has("ashift")
+        self.scaled = b.form.has("block_scale")
+        self.where, self.unknown = b.where, b.unknown
         operands = list(b.operands)
         self.d = b.address(operands[0])
         self.a_in_tmem = isinstance(operands[1], Address)
@@ -129,156 +103,191 @@ class _Issue:
         self.b, self.idesc = b.source(operands[2], "b64"), b.source(operands[3], "u32")
         rest = operands[4:]
         self.scales = [b.address(rest.pop(0)) for _ in range(2)] if self.scaled else []
-        if rest and isinstance(rest[0], Vector):
-            raise UnsupportedForm("disable-output-lane")
+        self.factors = _factors(b, self.kind) if self.scaled else 0
+        self.mask = b.sources(rest.pop(0), "b32") if isinstance(rest[0], Vector) else []
+        if len(self.mask) not in (0, 8 if self.pair else 4):
+            raise UnsupportedForm(f"{len(self.mask)} words of disable-output-lane")
         self.enable = b.source(rest[0], "pred")
-        if len(rest) > 1:
-            raise UnsupportedForm("scale-input-d")
+        more = rest[1:]
+        self.columns = b.source(more.pop(), "b64") if weight_stationary and more else -1
+        self.input_scale = 0.5 ** b.constant(more[0]) if more else 1.0
 
     def step(self, x: Context) -> None:
         """Issue for every executing thread."""
         d = self.d(x).tolist()
         a = (self.a_address(x) if self.a_address is not None else x.get(self.a)).tolist()
         b, idesc, enable = x.get(self.b).tolist(), x.get(self.idesc).tolist(), x.get(self.enable).tolist()
-        scales = list(zip(*[s(x).tolist() for s in self.scales], strict=True)) or [(0, 0)] * len(d)
+        scales = list(zip(*[s(x).tolist() for s in self.scales], strict=True)) or [()] * len(d)
+        masks = self._masks(x)
+        columns = x.get(self.columns).tolist() if self.columns >= 0 else [0] * len(d)
         for i, lane in enumerate(x.each_lane()):
-            try:
-                what = decode_instruction(idesc[i], self.kind)
-            except ValueError as error:
-                raise self.unknown(f"instruction descriptor {idesc[i]:#x}: {error}") from None
-            self._issue(x, lane, i, d[i], a[i], b[i], what, enable[i], scales[i])
+            what, layout = self._decode(x, idesc[i], i)
+            request = Request(i, lane, d[i], a[i], self.a_in_tmem, b[i], what, layout, enable[i], scales[i], masks[i],
+                              columns[i])  # fmt: skip
+            check_lanes(x, request, self.where)
+            self._issue(x, request)
 
-    def _issue(
-        self, x: Context, lane: int, position: int, d: int, a: int, b: int, what: Instruction, enable: bool,
-        scales: tuple[int, int],
-    ) -> None:  # fmt: skip
-        batch = x.batch
-        self._check(x, what, position)
-        cta = int(batch.state.cta_of[lane])
+    def _masks(self, x: Context) -> list[tuple[Array, ...]]:
+        """``disable-output-lane``: one bit per lane, four words for each CTA."""
+        if not self.mask:
+            return [()] * x.lanes.count
+        words = np.stack([x.get(slot) for slot in self.mask], axis=1).astype("<u4")
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(np.bool_)
+        return [tuple(row.reshape(-1, LANES)) if row.any() else () for row in bits]
+
+    def _decode(self, x: Context, bits: int, position: int) -> tuple[Instruction, Layout]:
+        try:
+            what, layout, problem = plan_of(bits, self.kind, self.pair, self.weight_stationary)
+        except ValueError as error:
+            raise self.unknown(f"instruction descriptor {bits:#x}: {error}") from None
+        if self.shifts and what.m < 128:
+            problem = problem or f".ashift needs M=128 or 256, not {what.m}"
+        if problem is not None or layout is None:
+            raise x.fault("instruction-descriptor", self.where, problem or "", position)
+        return what, layout
+
+    def _issue(self, x: Context, r: Request) -> None:
+        batch, what = x.batch, r.what
+        cta = int(batch.state.cta_of[r.lane])
         ctas = [cta & ~1, cta | 1] if self.pair else [cta]
-        rows, columns = what.m // len(ctas), what.n // len(ctas)
-        right = self._operand(x, "B", b, columns, what.b, what.transpose_b, position)
-        left = None if self.a_in_tmem else self._operand(x, "A", a, rows, what.a, what.transpose_a, position)
-        lanes = batch.pool.of(np.array([lane]))
+        left, right = self._operands(x, r, ctas)
+        memories = [tensor_memory(batch, owner) for owner in ctas]
+        parts = footprint(r)
+        for memory in memories:
+            check_parts(x, memory, parts, r, self.where)
+        batch.launch.tensor_flops["tcgen05", what.a] += 2 * what.m * what.n * self.k
+        for owner in ctas:
+            self._announce(batch, owner, r)
+
+        def run() -> None:
+            b_matrix = np.concatenate([read_operand(batch.state, right, owner) for owner in ctas])
+            if r.columns:
+                zeros, shift = selected_columns(r.columns, what.n, r.layout.groups)
+                b_matrix = np.where(zeros[:, None], 0, b_matrix[shift : shift + what.n])
+            for i, memory in enumerate(memories):
+                a_parts = [read_operand(batch.state, left, ctas[i])] if left else self._a_from_tmem(memory, r)
+                product = self._multiply(memory, a_parts, b_matrix, r)
+                accumulate(memory, r.layout, r.d, product, what, self.input_scale if r.enable else None,
+                           r.disabled[i] if r.disabled else None)  # fmt: skip
+                if self.shifts:
+                    memory.shift(r.a & 0xFFFF)
+
+        operation = batch.later(run)
+        column, width = r.d & 0xFFFF, what.n // r.layout.groups
+        for memory in memories:
+            memory.busy.append((column, column + width, operation, self.where))
+            if self.shifts:
+                memory.busy.append((r.a & 0xFFFF, (r.a & 0xFFFF) + SHIFTED_COLUMNS, operation, self.where))
+
+    def _announce(self, batch: Any, cta: int, r: Request) -> None:
+        """Tell the checks which tensor memory the product touches."""
+        rows = slice(r.d >> 20 & 1, 8, 2) if r.layout.spread else slice(0, 8)
+        width = r.what.n // r.layout.groups
+        touched = [("mma", rows, r.d & 0xFFFF, width)]
+        if self.a_in_tmem:
+            touched.append(("shift" if self.shifts else "operand", rows, r.a & 0xFFFF, A_COLUMNS))
+        if self.scaled:
+            sizes = (-(-r.layout.rows // 32), -(-width // 32))
+            touched += [("operand", slice(0, 8), s & 0xFFFF, n) for s, n in zip(r.scales, sizes, strict=True)]
+        for observer in batch.watchers("on_tensor_access"):
+            for kind, lanes, column, count in touched:
+                observer.on_tensor_access(batch, kind, r.lane, cta, lanes, slice(column, column + count), self.where)
+
+    # -- operands ------------------------------------------------------------------------------------
+
+    def _operands(self, x: Context, r: Request, ctas: list[int]) -> tuple[Operand | None, Operand]:
+        what, share = r.what, len(ctas)
+        shift = selected_columns(r.columns, what.n, r.layout.groups)[1] if r.columns else 0
+        right = self._operand(x, "B", r.b, what.n // share + shift, what.b, what.transpose_b, r.position)
+        left = None
+        if not self.a_in_tmem:
+            left = self._operand(x, "A", r.a, what.m // share, what.a, what.transpose_a, r.position)
+        lanes = x.batch.pool.of(np.array([r.lane]))
         for owner in ctas:
             check_operand(x, right, owner, lanes, self.where)
             if left is not None:
                 check_operand(x, left, owner, lanes, self.where)
-        place, width = result_place(what.m, what.n, self.pair), what.n // 2 if self.pair and what.m == 128 else what.n
-        memories = [tensor_memory(batch, owner) for owner in ctas]
-        for memory in memories:
-            self._check_result(x, memory, d & 0xFFFF, width, place, enable, position)
-        batch.launch.tensor_flops["tcgen05", what.a] += 2 * what.m * what.n * self.k
-
-        def run() -> None:
-            b_matrix = np.concatenate([read_operand(batch.state, right, owner) for owner in ctas])
-            if self.scaled:
-                b_matrix = b_matrix * self._scales(
-                    memories[0], scales[1] & 0xFFFF, what.n, what.scale_b, what.scale_type
-                )
-            for owner, memory in zip(ctas, memories, strict=True):
-                a_matrix = (
-                    read_operand(batch.state, left, owner) if left else self._a_from_tmem(memory, a, rows, what.a)
-                )
-                if self.scaled:
-                    sizes = self._scales(memory, scales[0] & 0xFFFF, rows, what.scale_a, what.scale_type)
-                    a_matrix = a_matrix * sizes
-                accumulate(memory, place, d, a_matrix @ b_matrix.T, what, enable)
-
-        operation = batch.later(run)
-        for memory in memories:
-            memory.busy.append((d & 0xFFFF, (d & 0xFFFF) + width, operation, self.where))
-
-    def _check(self, x: Context, what: Instruction, position: int) -> None:
-        allowed = (128, 256) if self.pair else (64, 128)
-        step = 16 if self.pair or what.m == 128 else 8
-        if self.kind in ("i8",):
-            step = 16
-        if what.m not in allowed or what.n % step or not step <= what.n <= 256:
-            raise x.fault(
-                "instruction-descriptor",
-                self.where,
-                f"M={what.m}, N={what.n} is no shape of tcgen05.mma with cta_group::{2 if self.pair else 1}",
-                position,
-            )
-        if what.result == 0:
-            raise self.unknown("F16 accumulators")
+        return left, right
 
     def _operand(
         self, x: Context, name: str, bits: int, rows: int, kind: str, transposed: bool, position: int
     ) -> Operand:  # fmt: skip
-        packed = self.k == 64
         try:
-            plan = layouts.plan(bits, True, rows, SIZES[kind], self.k // 2 if packed else self.k, transposed)
+            operand = _operand_of(name, bits, rows, kind, transposed, self.k)
         except KeyError:
             raise x.fault("descriptor", self.where, f"shared-memory descriptor {bits:#x} has a reserved swizzle mode "
                           f"({bits >> 61 & 7})", position) from None  # fmt: skip
-        return Operand(name, plan, kind, transposed, packed)
+        if transposed and (operand.plan.descriptor.swizzle == "128B_atom_32B") != (kind == "tf32"):
+            raise x.fault("descriptor", self.where, f"operand {name}: MN-major tiles of {kind} "
+                          f"{'need' if kind == 'tf32' else 'cannot have'} the 128-byte swizzle with 32-byte atoms",
+                          position)  # fmt: skip
+        return operand
 
-    def _check_result(
-        self, x: Context, memory: TensorMemory, column: int, width: int, place: tuple[Array, Array], enable: bool,
-        position: int,
-    ) -> None:  # fmt: skip
-        if not memory.is_allocated(column, width):
-            raise x.fault(
-                "tmem-out-of-bounds",
-                self.where,
-                f"D needs columns {column} to {column + width - 1} of tensor memory, which are not allocated",
-                position,
-            )
-        rows, columns = place
-        if self._fresh(memory, column, width, rows):
-            return
-        if enable and memory.unfinished(column, width) is None and not memory.written[rows, columns + column].all():
-            x.warn("tmem-uninitialised", self.where, "accumulates onto tensor memory that nothing has written (is "
-                   "enable-input-d false for the first k-step?)", position)  # fmt: skip
+    def _a_from_tmem(self, memory: TensorMemory, r: Request) -> list[Array]:
+        """A as each group of columns of D sees it."""
+        return [self._a_rows(memory, r, r.layout.lanes(group)) for group in range(r.layout.groups)]
 
-    @staticmethod
-    def _fresh(memory: TensorMemory, column: int, width: int, rows: Array) -> bool:
-        """Whether whole columns were written before, the common case."""
-        return rows.shape[0] == 128 and bool(memory.written[:, column : column + width].all())
-
-    def _a_from_tmem(self, memory: TensorMemory, address: int, rows: int, kind: str) -> Array:
-        column = address & 0xFFFF
-        lanes = np.arange(rows) if rows == 128 else np.arange(rows) // 16 * 32 + np.arange(rows) % 16
-        words = np.ascontiguousarray(memory.words[lanes, column : column + 8])
+    def _a_rows(self, memory: TensorMemory, r: Request, lanes: Array) -> Array:
+        column, kind = r.a & 0xFFFF, r.what.a
+        words = np.ascontiguousarray(memory.words[lanes + (r.a >> 16), column : column + A_COLUMNS])
         raw = words.view(raw_type(kind))
-        return decode_elements(unpack_nibbles(raw) if self.k == 64 else raw, kind)
+        if self.k == 64:
+            return decode_elements(unpack_nibbles(raw), kind)
+        return decode_elements(raw >> CONTAINER_SHIFT[kind] if kind in PADDED else raw, kind)
 
-    def _scales(self, memory: TensorMemory, column: int, rows: int, which: int, scale_type: int) -> Array:
-        """[rows, K] scale factors; row r's word is in lane r % 32, column r // 32 (9.7.16.10.7)."""
-        row = np.arange(rows)
-        words = memory.words[row % 32, column + row // 32]
-        per_row = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[self.kind]
-        if per_row == 4 and scale_type == 1:
-            per_row = 2  # mxf4nvf4 with ue8m0 is scale_vec::2X
-        codes = np.stack([(words >> np.uint32(8 * ((which + i) & 3))) & np.uint32(255) for i in range(per_row)], axis=1)
-        values = decode_small(codes, "ue8m0" if scale_type == 1 else "ue4m3")
-        return np.repeat(values, self.k // per_row, axis=1)
+    # -- arithmetic ----------------------------------------------------------------------------------
+
+    def _multiply(self, memory: TensorMemory, a: list[Array], b: Array, r: Request) -> Array:
+        """A·B, [rows, N]; ``a`` is the same for all groups of columns, or one for each."""
+        if self.scaled:
+            return self._multiply_scaled(memory, a, b, r)
+        if len(a) == 1:
+            product: Array = a[0] @ b.T
+            return product
+        return np.concatenate([part @ b[r.layout.columns(r.what.n, i)].T for i, part in enumerate(a)], axis=1)
+
+    def _multiply_scaled(self, memory: TensorMemory, a: list[Array], b: Array, r: Request) -> Array:
+        """Every 32 lanes of D are computed with the copy of the scales in the same lanes."""
+        what, layout = r.what, r.layout
+        result = np.empty((layout.rows, what.n), np.float32)
+        for first in range(0, LANES, 32):
+            group, row = divmod(first, layout.rows)
+            rows, columns = slice(row, row + 32), layout.columns(what.n, group)
+            left = a[group % len(a)][rows] * self._scales(memory, first, r.scales[0], rows, what.scale_a, what)
+            inside = slice(0, columns.stop - columns.start)
+            right = b[columns] * self._scales(memory, first, r.scales[1], inside, what.scale_b, what)
+            result[rows, columns] = left @ right.T
+        return result
+
+    def _scales(
+        self, memory: TensorMemory, first: int, address: int, rows: slice, which: int, what: Instruction
+    ) -> Array:  # fmt: skip
+        """[rows, K] scale factors: row r's word is in lane r % 32 of each 32, column r // 32 (9.7.16.10.7).
+
+        With M=128 over two CTAs the lower 64 lanes have the scales of B's first half, the upper those of the second
+        (CUTLASS's ``tmem_sf_frg``, ``ScaleFactorDuplicated2by2``).
+        """
+        row = np.arange(rows.start, rows.stop)
+        words = memory.words[first + row % 32, (address & 0xFFFF) + row // 32]
+        shifts = np.array([8 * (which + i & 3) for i in range(self.factors)], np.uint32)
+        values = decode_small(words[:, None] >> shifts & np.uint32(255), what.scale_type)
+        return np.repeat(values, self.k // self.factors, axis=1)
 
 
-def accumulate(
-    memory: TensorMemory, place: tuple[Array, Array], d: int, product: Array, what: Instruction, enable: bool
-) -> None:
-    """Add a product to D."""
-    rows, columns = place[0], place[1] + (d & 0xFFFF)
-    kind = np.int32 if what.result == 2 else np.float32
-    total = product.astype(kind, copy=False)
-    if what.negate < 0:
-        total = -total
-    if rows.shape[0] == 128 and int(rows[0, -1]) == 0:  # every row in its own lane, columns in order
-        span = slice(int(columns[0, 0]), int(columns[0, -1]) + 1)
-        view = memory.words[:, span].view(kind)
-        if enable:
-            view += total
-        else:
-            view[...] = total
-            memory.written[:, span] = True
-        return
-    if enable:
-        total = memory.words[rows, columns].view(kind) + total
-    memory.words[rows, columns] = total.view(np.uint32)
-    memory.written[rows, columns] = True
+@lru_cache(maxsize=4096)
+def _operand_of(name: str, bits: int, rows: int, kind: str, transposed: bool, k: int) -> Operand:
+    """The tile that a shared-memory descriptor names; a reserved swizzle mode is a KeyError."""
+    packed = k == 64
+    rows += -rows % (16 // SIZES[kind]) if transposed else 0
+    plan = layouts.plan(bits, True, rows, SIZES[kind], k // 2 if packed else k, transposed)
+    return Operand(name, plan, kind, transposed, packed, 0 if packed else PADDED.get(kind, 0))
+
+
+def _factors(b: Any, kind: str) -> int:
+    size = next((m for m in b.form.parts if m.startswith("scale_vec") or m in ("block16", "block32")), "")
+    if size not in _FACTORS[kind]:
+        raise UnsupportedForm(f"kind::{kind} with {size or 'no scale vector size'}")
+    return _FACTORS[kind][size]
 
 
 @effect("tcgen05.commit", "b64", isa="9.7.16.12.1", modifiers="cta_group::1 cta_group::2 mbarrier::arrive::one "
@@ -296,10 +305,13 @@ def commit(b: Any) -> Step:
         targets = [multicast_targets(x, m, o) if m else [o] for m, o in zip(masks, offsets, strict=True)]
         barriers = [[mbarriers(batch).get(x, o, where) for o in each] for each in targets]
         contexts = [_context_of(x, lane) for lane in x.each_lane()]
+        for lane in x.each_lane():
+            for observer in batch.watchers("on_tensor_commit_issue"):
+                observer.on_tensor_commit_issue(batch, lane)
 
         def run() -> None:
             for context, each in zip(contexts, barriers, strict=True):
-                for observer in batch.observers:
+                for observer in batch.watchers("on_tensor_commit"):
                     observer.on_tensor_commit(context, each)
                 for barrier in each:
                     mbarriers(batch).arrive(barrier, 1, where)
@@ -315,4 +327,4 @@ def _context_of(x: Context, lane: int) -> Context:
     return context
 
 
-assert set(SIZES) >= {kind for types in _TYPES.values() for kind in types.values()}
+assert set(SIZES) >= {kind for types in TYPES.values() for kind in types.values()}

@@ -11,13 +11,14 @@ import numpy as np
 
 from ptxgym.devices.simulator.asynchronous import bulk_groups
 from ptxgym.devices.simulator.context import Context
+from ptxgym.devices.simulator.formats import squeeze
 from ptxgym.devices.simulator.instructions.bulk_copy import announce, complete, multicast_targets, reduction
 from ptxgym.devices.simulator.instructions.mbarrier import flat_offsets, mbarriers
 from ptxgym.devices.simulator.memory import BadAddress
 from ptxgym.devices.simulator.ptx.syntax import Address
 from ptxgym.devices.simulator.table import Step, UnsupportedForm, effect
 from ptxgym.devices.simulator.tensor_map import NotATensorMap, TensorMapFields, decode
-from ptxgym.devices.simulator.tiles import Tile, fill_pattern, load_swizzled, store_swizzled
+from ptxgym.devices.simulator.tiles import Tile, fill_pattern, load_swizzled, pad_groups, store_swizzled
 
 _DIMENSIONS = "1d 2d 3d 4d 5d"
 _LOAD = (
@@ -91,16 +92,24 @@ class _Endpoints:
 
     def _check_room(self, x: Context, fields: TensorMapFields, offset: int, position: int) -> None:
         state = x.batch.state
-        over = offset % state.shared_stride + fields.box_bytes - state.shared_end
+        over = offset % state.shared_stride + fields.tile_bytes - state.shared_end
         if over > 0:
-            raise x.fault("out-of-bounds", self.where, f"a tile of {fields.box_bytes} bytes ends {over} bytes past the "
-                          "CTA's shared memory", position)  # fmt: skip
+            raise x.fault("out-of-bounds", self.where, f"a tile of {fields.tile_bytes} bytes ends {over} bytes past "
+                          "the CTA's shared memory", position)  # fmt: skip
 
     def _check_coordinates(
         self, x: Context, fields: TensorMapFields, coordinates: tuple[int, ...], position: int
     ) -> None:
-        """What an H200 stops for with an illegal instruction; no manual says so, each case was tried."""
-        if coordinates[0] * fields.element_bytes % 16:
+        """What an H200 stops for with an illegal instruction; no manual says so, each case was tried.
+
+        Packed types, which it lacks, follow PTX ISA 9.7.9.27.1.1.
+        """
+        packed = fields.packed
+        if packed and coordinates[0] % (128 if packed.padded else 32):
+            raise x.fault("tensor-coordinate", self.where, "a tensor copy's innermost coordinate must be a multiple of "
+                          f"{128 if packed.padded else 32} elements of {fields.kind}, not {coordinates[0]}",
+                          position)  # fmt: skip
+        if not packed and coordinates[0] * fields.element_bytes % 16:
             raise x.fault("tensor-coordinate", self.where, "a tensor copy's innermost coordinate must be a multiple of "
                           f"16 bytes; {coordinates[0]} elements of {fields.kind} are not", position)  # fmt: skip
         if self.writes and min(coordinates) < 0:
@@ -109,11 +118,12 @@ class _Endpoints:
 
 
 def _tiles(x: Context, request: _Request, gather: bool, where: Any) -> list[Tile]:
+    plain = request.fields.plain
+    column, *rows = request.fields.units(request.coordinates[0]), *request.coordinates[1:]
     try:
         if not gather:
-            return [Tile(x.batch.memory, request.fields, request.coordinates)]
-        column, *rows = request.coordinates
-        return [Tile(x.batch.memory, request.fields, (column, row)) for row in rows]
+            return [Tile(x.batch.memory, plain, (column, *rows))]
+        return [Tile(x.batch.memory, plain, (column, row)) for row in rows]
     except BadAddress as bad:
         raise x.fault(bad.code, where, bad.detail, request.position) from None
 
@@ -158,16 +168,19 @@ def _load_one(x: Context, r: _Request, gather: bool, bar: int, mask: int | None,
         raise x.fault("multicast-mask", where, f"multicast mask {mask:#x} names CTAs beyond the cluster of "
                       f"{batch.state.geometry.cluster_size}", r.position)  # fmt: skip
     objects = [mbarriers(batch).get(x, offset, where) for offset in bars]
-    size = r.fields.box_bytes * len(tiles)
-    token = announce(batch, where, r.lane, ("shared", places), ("global", 0), size, objects)
-    for observer in batch.observers:
-        observer.on_tile(batch, places, size, r.fields.swizzle)
+    size, room = r.fields.box_bytes * len(tiles), r.fields.tile_bytes * len(tiles)
+    token = announce(batch, where, r.lane, ("shared", places), ("global", 0), room, objects)
+    for observer in batch.watchers("on_tile"):
+        observer.on_tile(batch, places, room, r.fields.swizzle)
     batch.launch.bytes["tma.load"] += size
     shared, fill, swizzle = batch.state.shared.bytes, fill_pattern(r.fields), r.fields.swizzle
+    packed = r.fields.packed
 
     def run() -> None:
         data = [tile.read(fill) for tile in tiles]
         dense = data[0] if len(data) == 1 else np.concatenate(data)
+        if packed and packed.padded:
+            dense = pad_groups(dense, packed.bits)
         for place in places:
             store_swizzled(shared, place, dense, swizzle)
         complete(batch, token, objects)
@@ -190,14 +203,18 @@ def _store(b: Any, update: Any, dtype: Any) -> Step:
 
 def _store_one(x: Context, r: _Request, gather: bool, update: Any, dtype: Any, where: Any) -> None:
     batch = x.batch
-    tiles = _tiles(x, r, gather, where)
-    size = r.fields.box_bytes * len(tiles)
+    if r.fields.kind == "b4x16_p64":
+        raise x.fault("tensor-store", where, "tensor copies cannot store 4-bit elements with padding (16U4_ALIGN16B)",
+                      r.position)  # fmt: skip
+    tiles, packed = _tiles(x, r, gather, where), r.fields.packed
+    size, room = r.fields.box_bytes * len(tiles), r.fields.tile_bytes * len(tiles)
     batch.launch.bytes["tma.store" if update is None else "tma.reduce"] += size
-    token = announce(batch, where, r.lane, ("global", []), ("shared", r.offset), size, [])
-    shared = batch.state.shared.bytes
+    token = announce(batch, where, r.lane, ("global", []), ("shared", r.offset), room, [])
+    shared, unit = batch.state.shared.bytes, f"u{r.fields.plain.element_bytes}"
 
     def run() -> None:
-        dense = load_swizzled(shared, r.offset, size, r.fields.swizzle).view(f"u{r.fields.element_bytes}")
+        dense = load_swizzled(shared, r.offset, room, r.fields.swizzle)
+        dense = (squeeze(dense) if packed and packed.padded else dense).view(unit)
         for tile, part in zip(tiles, dense.reshape(len(tiles), -1), strict=True):
             if tile.view is None:
                 continue

@@ -13,6 +13,7 @@ from ptxgym.devices.simulator.table import Step, UnsupportedForm, effect
 from ptxgym.devices.simulator.tensor_map import (
     FILLS,
     INTERLEAVES,
+    PACKED,
     SWIZZLES,
     NotATensorMap,
     TensorMapFields,
@@ -21,7 +22,8 @@ from ptxgym.devices.simulator.tensor_map import (
 )
 
 _INDEXED = {"box_dim": "box", "global_dim": "sizes", "global_stride": "strides", "element_stride": "element_strides"}
-_ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz")
+_ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz",
+                  *PACKED)  # fmt: skip
 """In the instruction's own order, which is not the driver's."""
 _ENUMERATED = {
     "elemtype": ("kind", _ELEMENT_TYPES), "interleave_layout": ("interleave", INTERLEAVES),
@@ -45,7 +47,7 @@ def changed(fields: TensorMapFields, name: str, ordinal: int, value: int) -> Ten
     return replace(fields, **change)
 
 
-@effect("tensormap.replace", "b1024 b32 b64", isa="9.7.9.26",
+@effect("tensormap.replace", "b1024 b32 b64", isa="9.7.9.28",
         modifiers=f"tile global shared::cta {_FIELDS}", counter="tma")  # fmt: skip
 def tensormap_replace(b: Any) -> Step:
     """Change a field of the map at an address."""

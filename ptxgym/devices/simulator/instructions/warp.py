@@ -125,7 +125,7 @@ def shfl(b: Any) -> Step:
     return step
 
 
-@effect("vote", "pred b32", isa="9.7.13.10", modifiers="all any uni ballot", counter="warp")
+@effect("vote", "pred b32", isa="9.7.13.9", modifiers="all any uni ballot", counter="warp")
 def vote(b: Any) -> Step:
     """A question to all lanes."""
     mode = b.form.one_of(("all", "any", "uni", "ballot"))
@@ -158,7 +158,7 @@ def _ballot(view: WarpView, asked: Array) -> Array:
     return bits[view.warp]
 
 
-@effect("match", "b32 b64", isa="9.7.13.11", modifiers="any all", counter="warp")
+@effect("match", "b32 b64", isa="9.7.13.10", modifiers="any all", counter="warp")
 def match(b: Any) -> Step:
     """Which lanes hold the same value."""
     everyone = b.form.has("all")
@@ -193,7 +193,7 @@ _REDUCTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@effect("redux", "u32 s32 b32 f32", isa="9.7.13.13", modifiers="add min max and or xor NaN abs", counter="warp")
+@effect("redux", "u32 s32 b32 f32", isa="9.7.13.12", modifiers="add min max and or xor NaN abs", counter="warp")
 def redux(b: Any) -> Step:
     """Reduce over the warp's member lanes."""
     name = b.form.one_of(tuple(_REDUCTIONS))
@@ -221,7 +221,7 @@ def redux(b: Any) -> Step:
     return step
 
 
-@effect("activemask", "b32", isa="9.7.13.12", counter="warp")
+@effect("activemask", "b32", isa="9.7.13.11", counter="warp")
 def activemask(b: Any) -> Step:
     """The lanes that execute together now."""
     d = b.destination(b.operands[0], "b32")
@@ -258,7 +258,7 @@ def bar_warp(b: Any) -> Step:
 
     def step(x: Context) -> None:
         gather(x, x.get(member), pc)
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_warp_barrier"):
             observer.on_warp_barrier(x, where)
 
     return step

@@ -21,6 +21,7 @@ from ptxgym.devices.simulator.ptx.syntax import Vector
 from ptxgym.devices.simulator.table import Form, Step, UnsupportedForm, effect
 from ptxgym.devices.simulator.types import SIZES, Array
 
+_HOPPER = ("90a",)
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 
 
@@ -117,20 +118,20 @@ def _new_table(batch: Any) -> dict[int, Warpgroup]:
     return {}
 
 
-@effect("wgmma.fence", isa="9.7.15.7.1", counter="wgmma", lenient=True)
+@effect("wgmma.fence", isa="9.7.15.7.1", counter="wgmma", lenient=True, architectures=_HOPPER)
 def fence(b: Any) -> Step:
     """Order register accesses before the next wgmma."""
     pc, where = b.pc, b.where
 
     def step(x: Context) -> None:
         for lanes in warpgroups(x, pc):
-            for observer in x.batch.observers:
+            for observer in x.batch.watchers("on_wgmma_fence"):
                 observer.on_wgmma_fence(x, lanes, where)
 
     return step
 
 
-@effect("wgmma.mma_async", isa="9.7.15.5.2", counter="wgmma", lenient=True)
+@effect("wgmma.mma_async", isa="9.7.15.5.2", counter="wgmma", lenient=True, architectures=_HOPPER)
 def mma_async(b: Any) -> Step:
     """D = A·B (+ D) for a warpgroup, A in registers or shared memory."""
     shape = parse_shape(b.form)
@@ -207,7 +208,7 @@ class _Issue:
         if key not in group.current:
             group.current.append(key)
         chain.inputs = chain.inputs | self.inputs
-        for observer in x.batch.observers:
+        for observer in x.batch.watchers("on_wgmma"):
             observer.on_wgmma(x, lanes, self.registers, self.inputs, where)
         left = self._left(x, lanes, a, where)
         operand = self._operand("B", b, shape.n, shape.b, self.transposes[1])
@@ -232,6 +233,8 @@ class _Issue:
     @staticmethod
     def _tile(x: Context, lanes: LaneSet, operand: Operand, where: Any) -> Array:
         cta = int(x.batch.state.cta_of[lanes.first])
+        if operand.transposed and SIZES[operand.kind] != 2:
+            raise x.fault("descriptor", where, f"operand {operand.name}: only 16-bit types can be MN-major")
         check_operand(x, operand, cta, lanes, where)
         return read_operand(x.batch.state, operand, cta)
 
@@ -282,7 +285,7 @@ def accumulate(matrix: Array, left: Array, right: Array, sign: int, shape: Shape
         matrix += product
 
 
-@effect("wgmma.commit_group", isa="9.7.15.7.2", counter="wgmma", lenient=True)
+@effect("wgmma.commit_group", isa="9.7.15.7.2", counter="wgmma", lenient=True, architectures=_HOPPER)
 def commit(b: Any) -> Step:
     """Close the group of wgmma operations."""
     pc = b.pc
@@ -294,13 +297,13 @@ def commit(b: Any) -> Step:
                 group.chains[key].open_groups += 1
             group.groups.append(group.current)
             group.current = []
-            for observer in x.batch.observers:
+            for observer in x.batch.watchers("on_wgmma_commit"):
                 observer.on_wgmma_commit(x, lanes)
 
     return step
 
 
-@effect("wgmma.wait_group", isa="9.7.15.7.3", counter="wgmma", lenient=True)
+@effect("wgmma.wait_group", isa="9.7.15.7.3", counter="wgmma", lenient=True, architectures=_HOPPER)
 def wait(b: Any) -> Step:
     """Wait until at most N groups are unfinished; their accumulators become readable."""
     allowed, pc = b.constant(b.operands[0]), b.pc
@@ -314,7 +317,7 @@ def wait(b: Any) -> Step:
                 for key in (key for keys in done for key in keys):
                     group.chains[key].open_groups -= 1
             retire(group)
-            for observer in x.batch.observers:
+            for observer in x.batch.watchers("on_wgmma_wait"):
                 observer.on_wgmma_wait(x, lanes, allowed)
         refresh(x.batch)
 

@@ -52,7 +52,7 @@ def _space(b: Any) -> str:
     )
 
 
-@effect("wmma.load.a wmma.load.b wmma.load.c", isa="9.7.14.3.3", counter="mma", lenient=True)
+@effect("wmma.load.a wmma.load.b wmma.load.c", isa="9.7.14.4.3", counter="mma", lenient=True)
 def load(b: Any) -> Step:
     """Load a fragment."""
     role, (kind,) = b.form.row.opcode[-1], _kinds(b)
@@ -74,7 +74,7 @@ def load(b: Any) -> Step:
     return step
 
 
-@effect("wmma.store.d", isa="9.7.14.3.4", counter="mma", lenient=True)
+@effect("wmma.store.d", isa="9.7.14.4.4", counter="mma", lenient=True)
 def store(b: Any) -> Step:
     """Store a fragment."""
     (kind,) = _kinds(b)
@@ -127,7 +127,7 @@ def _from_registers(x: Context, sources: list[int], kind: str, count: int) -> Ar
     return np.ascontiguousarray(registers[:, :needed]).view(raw_type(kind))
 
 
-@effect("wmma.mma", isa="9.7.14.4", counter="mma", lenient=True)
+@effect("wmma.mma", isa="9.7.14.4.5", counter="mma", lenient=True)
 def mma(b: Any) -> Step:
     """D = A·B + C on fragments."""
     m, n, k = _shape(b)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from ptxgym.devices.simulator.findings import SimulatorError
+from ptxgym.devices.simulator.findings import Finding, SimulatorError
 from ptxgym.devices.simulator.machine import LaunchConfig, LaunchReport, Limits, Machine
 from ptxgym.devices.simulator.memory import GlobalMemory
 from ptxgym.devices.simulator.module import Module, load_module
@@ -19,13 +19,18 @@ from ptxgym.devices.simulator.runtime.device_memory import DeviceMemory
 from ptxgym.devices.simulator.runtime.evidence import Evidence, LaunchEvidence
 from ptxgym.devices.simulator.runtime.functions import DeviceFunction, LaunchRequest, Resources
 from ptxgym.devices.simulator.runtime.gpu import DRIVER_VERSION, GPUS
+from ptxgym.devices.simulator.runtime.host_clock import WALL_FACTOR, HostClock
+from ptxgym.devices.simulator.runtime.names import source_name
 from ptxgym.devices.simulator.runtime.protocol import Code, MemoryKind, Operation, Reply, Request, RequestError
 from ptxgym.devices.simulator.runtime.variables import GridWorkspace, place_variables
 
 _MOST_MODULES = 64
 _MOST_PARAMETER_BYTES = 32764
 _LOADING_SECONDS = 20.0
-"""For launches while the library is loaded, before the first run."""
+"""Processor time for launches while the library is loaded, before the first run."""
+
+_THE_SIMULATORS = ("memory-limit", "wall-clock-limit")
+"""Limits that say nothing about the kernel."""
 
 _FAULTS = {
     "misaligned": Code.MISALIGNED_ADDRESS,
@@ -40,6 +45,9 @@ _FAULTS = {
 
 _CHANGING = frozenset({Operation.FREE, Operation.COPY, Operation.FILL, Operation.UPLOAD, Operation.LAUNCH})
 """What changes memory, and is answered during a run only."""
+
+_TAKES_TIME = _CHANGING - {Operation.FREE} | {Operation.DOWNLOAD, Operation.LOAD_MODULE}
+"""What is answered as long as the run has time."""
 
 
 class Runtime:
@@ -66,8 +74,8 @@ class Runtime:
         self.evidence = Evidence()
         self._running = True
         """Until the first run a library is loaded, whose constructors may use the device."""
-        self._deadline = time.monotonic() + _LOADING_SECONDS
-        self._host_deadline: float | None = None
+        self._allow(_LOADING_SECONDS)
+        self._host_clock: HostClock | None = None
 
     # -- the judge's side
 
@@ -85,29 +93,58 @@ class Runtime:
             return f"The program's PTX cannot be loaded: {error}"
         return ""
 
-    def begin(self, seconds: float, host_seconds: float | None = None) -> None:
-        """Forget what happened so far, and allow launches for so long, and host code between them."""
-        self._host_deadline = None if host_seconds is None else time.monotonic() + host_seconds
+    def begin(self, seconds: float, host_seconds: float | None = None, candidate: int | None = None) -> None:
+        """Forget what happened so far, and allow launches for so long, and host code between them.
+
+        Args:
+            seconds: Processor time of this process.
+            host_seconds: For host code, as :class:`HostClock` counts it; None without a limit.
+            candidate: Number of the process that executes it.
+        """
+        self._host_clock = None if host_seconds is None else HostClock(candidate, host_seconds)
         self.evidence = Evidence(refused=self.evidence.refused, fault=self.evidence.fault)
         self._running = True
-        self._deadline = time.monotonic() + seconds
+        self._allow(seconds)
 
     def collect(self) -> Evidence:
         """What happened. From here on nothing on the device changes: the judge looks at it."""
         self._running = False
-        self._host_deadline = None
+        self._host_clock = None
         if self.memory.exhausted:
             self.evidence.note(self.evidence.limits, f"The simulator's memory cannot hold {self.memory.exhausted}.")
         return self.evidence
 
     def host_seconds_left(self) -> float | None:
         """What host code may still take by itself; None without a limit."""
-        return None if self._host_deadline is None else max(0.0, self._host_deadline - time.monotonic())
+        return None if self._host_clock is None else self._host_clock.left()
 
     def note_idle_host(self) -> None:
         """Host code has taken all its time, without the device."""
-        self._host_deadline = None
-        self.evidence.note(self.evidence.timeouts, "host code did not return, and the device had nothing to do.")
+        if self._host_clock is not None and self._host_clock.starved:
+            self.evidence.note(self.evidence.limits, "the machine was too busy to let host code return.")
+        else:
+            self.evidence.note(self.evidence.timeouts, "host code did not return, and the device had nothing to do.")
+        self._host_clock = None
+
+    def _allow(self, seconds: float) -> None:
+        """Give launches so much of this process's time, and by the clock what is generous even on a busy machine."""
+        self._deadline = time.process_time() + seconds
+        self._wall_deadline = time.monotonic() + WALL_FACTOR * seconds
+
+    def _refuse_after_the_end(self, what: str) -> None:
+        """Do nothing more once the run's time is used up.
+
+        Raises:
+            RequestError: It is.
+        """
+        if time.process_time() > self._deadline:
+            self.evidence.note(self.evidence.timeouts, f"{what} came after the run's time was used up.")
+        elif time.monotonic() > self._wall_deadline:
+            self.evidence.note(self.evidence.limits, f"the machine was too busy: {what} came too late.")
+        else:
+            return
+        self.evidence.fault = self.evidence.fault or Code.LAUNCH_TIMEOUT
+        raise RequestError(Code.LAUNCH_TIMEOUT)
 
     # -- the candidate's side
 
@@ -115,8 +152,8 @@ class Runtime:
         """The answer to any request; never raises. What it takes is not the host's time."""
         start = time.monotonic()
         reply = self._answer(request)
-        if self._host_deadline is not None:
-            self._host_deadline += time.monotonic() - start
+        if self._host_clock is not None:
+            self._host_clock.pause(time.monotonic() - start)
         return reply
 
     def _answer(self, request: Request) -> tuple[int, Reply]:
@@ -129,6 +166,8 @@ class Runtime:
             self.evidence.note(self.evidence.protocol, f"{name} outside a run.")
             return Code.NOT_PERMITTED, Reply()
         try:
+            if self._running and request.operation in _TAKES_TIME:
+                self._refuse_after_the_end(Operation(request.operation).name)
             return Code.SUCCESS, handler(self, request)
         except RequestError as error:
             if error.hint:
@@ -304,24 +343,23 @@ class Runtime:
         return Reply((fault,))
 
     def _execute(self, function: DeviceFunction, config: LaunchConfig, cooperative: bool) -> Code:
-        seconds = self._deadline - time.monotonic()
         name = function.kernel.name
-        if seconds <= 0:
-            self.evidence.note(self.evidence.timeouts, f"{name} was launched after the run's time was used up.")
-            return Code.LAUNCH_TIMEOUT
+        limits = Limits(
+            seconds=self._deadline - time.process_time(), wall_seconds=self._wall_deadline - time.monotonic()
+        )
         record = self.evidence.launch(
             LaunchEvidence(function.label, config.grid, config.block, config.cluster, config.dynamic_shared)
         )
         module = function.module
         if cooperative and (workspace := self._workspaces.get(id(module))):
             module = workspace.module()
-        report = self._machine.launch(module, name, config, Limits(seconds=seconds))
+        report = self._machine.launch(module, name, config, limits)
         record.add(report)
         self.evidence.print(report.printf)
         if report.error == "timeout":
             last = report.findings[-1]
-            notes = self.evidence.limits if last.code == "memory-limit" else self.evidence.timeouts
-            self.evidence.note(notes, f"{name}: {last.message}.")
+            notes = self.evidence.limits if last.code in _THE_SIMULATORS else self.evidence.timeouts
+            self.evidence.note(notes, f"{source_name(name)}{_place(last)}: {last.message}.")
         return _fault(report)
 
     # tensor maps
@@ -343,6 +381,10 @@ class Runtime:
 def _used_bytes(parameters: tuple[object, ...]) -> int:
     """Bytes from the first parameter to the end of the last, which is what a launch must bring."""
     return max((p.offset + p.size for p in parameters), default=0)  # type: ignore[attr-defined]
+
+
+def _place(finding: Finding) -> str:
+    return f" at {finding.where}" if finding.where.line else ""
 
 
 def _fault(report: LaunchReport) -> Code:

@@ -11,6 +11,7 @@ import numpy as np
 from ptxgym.devices.device import RunRecord, Session
 from ptxgym.devices.process import CandidateProcess
 from ptxgym.devices.simulator.runtime.arena import Arena
+from ptxgym.devices.simulator.runtime.host_clock import WALL_FACTOR
 from ptxgym.devices.simulator.runtime.library import runtime_libraries
 from ptxgym.devices.simulator.runtime.process import HostProcess
 from ptxgym.errors import CandidateError, InfrastructureError
@@ -24,7 +25,7 @@ _POISON = 0xFF
 """Every byte of outputs and workspaces before a run: NaN in bf16 and fp32."""
 
 _HOST_SECONDS = 10.0
-"""What host code may take beside its launches."""
+"""What host code may take beside its launches, as :mod:`~ptxgym.devices.simulator.runtime.host_clock` counts it."""
 
 _NOT_THE_KERNELS = ("unknown-instruction", "simulator-error")
 """Findings that end a launch and say nothing about the kernel."""
@@ -39,7 +40,7 @@ class SimulatorSession(Session):
     Args:
         program: What to run.
         task: Its operator decides the buffers.
-        run_seconds: How long one call of ``run`` may take.
+        run_seconds: Processor time that the simulator may spend on one call of ``run``.
         on_run: Told of every call that went well: its shape, how many calls came before it, and its evidence.
         checks: Whether launches are watched for races and the other contracts, which costs a third of the time.
     """
@@ -106,14 +107,20 @@ class SimulatorSession(Session):
     def run(self, inputs: Tensors) -> tuple[Tensors, RunRecord]:
         """See :meth:`ptxgym.devices.device.Session.run`; :attr:`evidence` says what the simulator saw."""
         poisoned = self._fill(inputs)
-        self._host.order("begin", seconds=self._run_seconds, host_seconds=_HOST_SECONDS, poisoned=poisoned)
+        self._host.order(
+            "begin",
+            seconds=self._run_seconds,
+            host_seconds=_HOST_SECONDS,
+            poisoned=poisoned,
+            candidate=self._candidate.pid,
+        )
         self.evidence = {}
         failure: CandidateError | None = None
         try:
             self._call()
         except CandidateError as error:
             failure = error
-        self.evidence = self._host.order("collect", timeout=self._run_seconds + _SLACK_SECONDS)
+        self.evidence = self._host.order("collect", timeout=self._longest_wait)
         number, self._calls = self._calls, self._calls + 1
         self._blame(failure)
         if self._on_run is not None:
@@ -129,12 +136,17 @@ class SimulatorSession(Session):
 
     # -- a call
 
+    @property
+    def _longest_wait(self) -> float:
+        """Seconds by the clock, after which the simulator has ended the call on any machine."""
+        return WALL_FACTOR * (self._run_seconds + _HOST_SECONDS) + _SLACK_SECONDS
+
     def _call(self) -> None:
         operator, shape = self._task.operator, self._shape
         arguments = [
             ["int", shape[p.name]] if p.role == "dimension" else ["buffer", p.name] for p in operator.parameters
         ]
-        reply = self._candidate.ask("run", timeout=self._run_seconds + _SLACK_SECONDS, arguments=arguments)
+        reply = self._candidate.ask("run", timeout=self._longest_wait, arguments=arguments)
         code, sync = int(reply.get("code", 0)), int(reply.get("sync", 0))
         said = f"{str(reply.get('name', ''))[:80]} ({str(reply.get('text', ''))[:160]})"
         if code or sync:
@@ -159,6 +171,8 @@ class SimulatorSession(Session):
             raise CandidateError("timeout", f"It did not finish on the simulator: {seen['timeouts'][0]}")
         if seen["fault"]:
             raise CandidateError("device_error", self._fault_text())
+        if failure is not None and failure.reason == "timeout":  # by the judge's clock, which the simulator's precede
+            raise InfrastructureError(f"The machine was too busy: {failure.message}")
         if failure is not None and failure.reason == "refused" and seen["refused"]:
             raise InfrastructureError(f"The simulator's CUDA runtime refused: {', '.join(seen['refused'][:5])}.")
         if failure is not None:

@@ -88,6 +88,10 @@ def _common(m: Tiled | Im2col, blackwell: bool) -> str | None:
         return "every dimension must be from 1 to 2^32"
     if packed and m.dims[0] % (128 if m.type != 13 else 2):
         return "the first dimension of packed elements must be a multiple of 128 (ALIGN16B) or 2 (ALIGN8B)"
+    if packed and m.type != 13 and m.swizzle == 5:
+        return "elements padded to 16 bytes cannot have the swizzle that flips 8 bytes"
+    if packed and m.type == 15 and m.interleave != _INTERLEAVE_NONE:
+        return "6-bit elements cannot be interleaved"
     if any(stride % alignment or stride >= 1 << 40 for stride in m.strides):
         return f"every stride must be a multiple of {alignment} bytes, below 2^40"
     if not all(1 <= step <= 8 for step in m.steps):

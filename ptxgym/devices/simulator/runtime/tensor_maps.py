@@ -22,7 +22,7 @@ def encode_tiled(request: Request, blackwell: bool) -> bytes:
     """``cuTensorMapEncodeTiled``.
 
     Raises:
-        RequestError: A rule is broken, or the executor lacks the type.
+        RequestError: A rule is broken.
     """
     words = [request.word(index) for index in range(26)]
     rank = words[1]
@@ -34,8 +34,6 @@ def encode_tiled(request: Request, blackwell: bool) -> bytes:
     )  # fmt: skip
     if rule := broken_rule(tiled, blackwell):
         raise RequestError(Code.INVALID_VALUE, f"cuTensorMapEncodeTiled: {rule}")
-    if tiled.type >= len(KINDS):
-        raise RequestError(Code.NOT_SUPPORTED, refused="cuTensorMapEncodeTiled (of packed sub-byte elements)")
     return encode(
         TensorMapFields(
             kind=KINDS[tiled.type],

@@ -7,7 +7,7 @@ import pytest
 
 from ptxgym.devices.simulator import layouts
 from ptxgym.devices.simulator.instructions import mma
-from ptxgym.devices.simulator.instructions.tcgen05_mma import result_place
+from ptxgym.devices.simulator.products import layout_of, result_place
 from ptxgym.devices.simulator.tensor_memory import REGISTERS, fragment
 
 
@@ -98,9 +98,15 @@ def test_tensor_memory_shapes_are_bijections(shape: str) -> None:
     assert rows.max() < (32 if shape == "32x32b" else 16)
 
 
-@pytest.mark.parametrize(("m", "pair"), [(128, False), (64, False), (256, True), (128, True)])
-def test_result_layouts_are_bijections(m: int, pair: bool) -> None:
-    rows, columns = result_place(m, 32, pair)
+_LAYOUTS = [(128, False, False), (64, False, False), (256, True, False), (128, True, False), (64, False, True),
+            (32, False, True), (128, False, True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("m", "pair", "weight_stationary"), _LAYOUTS)
+def test_result_layouts_are_bijections(m: int, pair: bool, weight_stationary: bool) -> None:
+    layout = layout_of(m, pair, weight_stationary)
+    rows, columns = result_place(layout, 64)
     places = set(zip(rows.reshape(-1).tolist(), columns.reshape(-1).tolist(), strict=True))
-    assert len(places) == rows.size == m // (1 + pair) * 32
+    assert len(places) == rows.size == m // (1 + pair) * 64
     assert rows.max() < 128
+    assert columns.max() + 1 == 64 // layout.groups

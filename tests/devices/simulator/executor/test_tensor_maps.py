@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxgym.devices.simulator.memory import GlobalMemory
+from ptxgym.devices.simulator.runtime.protocol import Request, RequestError
+from ptxgym.devices.simulator.runtime.tensor_maps import encode_tiled
 from ptxgym.devices.simulator.tensor_map import (
-    ELEMENT_BYTES,
+    KINDS,
     NotATensorMap,
     TensorMapFields,
     decode,
@@ -31,7 +33,7 @@ def changed(**fields: object) -> TensorMapFields:
 def test_a_map_survives_encoding(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 5))
     fields = TensorMapFields(
-        kind=data.draw(st.sampled_from(sorted(ELEMENT_BYTES))),
+        kind=data.draw(st.sampled_from(KINDS)),
         address=data.draw(st.integers(1, (1 << 43) - 1)) * 16,
         sizes=tuple(data.draw(st.integers(1, 1 << 32)) for _ in range(rank)),
         strides=tuple(data.draw(st.integers(1, (1 << 36) - 1)) * 16 for _ in range(rank - 1)),
@@ -73,12 +75,35 @@ def test_a_good_map_is_valid() -> None:
         ({"kind": "u16", "fill": "nan"}, "NaN fill"),
         ({"interleave": "16B"}, "rank of at least 3"),
         ({"swizzle": "256B"}, "does not exist"),
+        ({"kind": "b6x16_p32", "box": (128, 8), "swizzle": "64B"}, "more than the 64 bytes"),
     ],
 )
 def test_the_drivers_rules_are_checked(fields: dict[str, object], words: str) -> None:
     problem = validate(changed(**fields))
     assert problem is not None
     assert words in problem
+
+
+_PACKED_WORDS = (2, 1 << 20, 256, 16, 0, 0, 0, 192, 0, 0, 0, 128, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 3, 0, 0)
+"""Arguments of ``cuTensorMapEncodeTiled`` after the type: a box of 128 by 8, the 128-byte swizzle."""
+
+
+@pytest.mark.parametrize(("code", "kind"), [(14, "b4x16_p64"), (15, "b6x16_p32")])
+def test_the_runtime_encodes_packed_elements_on_blackwell(code: int, kind: str) -> None:
+    request = Request(0, (code, *_PACKED_WORDS), b"")
+    fields = decode(encode_tiled(request, blackwell=True))
+    assert (fields.kind, fields.sizes, fields.strides, fields.box) == (kind, (256, 16), (192,), (128, 8))
+    assert fields.tile_bytes == 1024
+    with pytest.raises(RequestError, match="INVALID_VALUE"):
+        encode_tiled(request, blackwell=False)
+
+
+@pytest.mark.parametrize(("at", "value"), [(2, 200), (11, 64), (22, 5), (21, 1), (7, 200), (1, 16)])
+def test_the_runtime_refuses_what_packed_elements_cannot_be(at: int, value: int) -> None:
+    words = list(_PACKED_WORDS)
+    words[at] = value
+    with pytest.raises(RequestError, match="INVALID_VALUE"):
+        encode_tiled(Request(0, (15, *words), b""), blackwell=True)
 
 
 @settings(max_examples=150, deadline=None)
