@@ -166,11 +166,12 @@ registers, since nvcc's own PTX reads some (accumulators that the first product 
 limits are errors so far; races, missing fences, phase slips and every other diagnosis are warnings.
 
 Known to differ from hardware: no times, clocks or caches; `%clock` counts steps; tensor cores add in fp32 one by one;
-`.approx` functions are more exact than a GPU's; Blackwell rests on the documents alone; occupancy of clusters is
-fitted to one kernel; a kernel with cluster launch control begins with a quarter of its clusters, and is refused others
-only when none are left; im2col copies, graphs, arrays, textures and virtual memory are refused by name; Blackwell's
-device attributes come from its datasheet. Return codes and limits of the CUDA functions below were compared with an
-H200's answers to about 5,000 calls (`tests/devices/simulator/runtime/behaviour_h200.txt`).
+`.approx` functions are more exact than a GPU's; Blackwell rests on documents and on what others read back from a B200,
+as docstrings say; occupancy of clusters is fitted to one kernel; a kernel with cluster launch control begins with a
+quarter of its clusters, and is refused others only when none are left; im2col copies, graphs, arrays, textures and
+virtual memory are refused by name; Blackwell's device attributes come from its datasheet. Return codes and limits of
+the CUDA functions below were compared with an H200's answers to about 5,000 calls
+(`tests/devices/simulator/runtime/behaviour_h200.txt`).
 """
 
 
