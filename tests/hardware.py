@@ -328,7 +328,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         *(f"| {_several(names)} | {' | '.join(cells)} |" for (_, *cells), names in groups.items()),
     ]
     same = others.count("same")
-    return "\n".join([*lines, "", f"Of the other {len(others)} kernels {same} compute the same."])
+    return "\n".join([*lines, "", f"Without any: {len(others)} kernels, of which {same} compute the same."])
 
 
 def _cell(value: int | None, pair: Sequence[int | None]) -> str:
