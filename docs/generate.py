@@ -133,9 +133,9 @@ That was a quick moment of a shared machine; in others the same commit took up t
 
 A whole `env.step` of `gemm.cu`, from a cold cache, took 5.3 to 5.6 s one day and 7.1 to 8.2 s another (goal 6; the
 commit of the first day took 8.2 s then), 2.0 to 2.7 s of it nvcc. Races and other contracts are looked for in the
-memory stage; the correctness stage runs without those checks, in two thirds of the time. Kernels without tensor instructions
-take longer, because every thread's every instruction is executed: a step of `gemm_plain_cuda.cu`, fp32 FMA out of
-shared memory, took 24 s.
+memory stage; the correctness stage runs without those checks, in two thirds of the time. Kernels without tensor
+instructions take longer, because every thread's every instruction is executed: a step of `gemm_plain_cuda.cu`, fp32
+FMA out of shared memory, took 24 s.
 
 [What a call may take](judging.md#limits) is counted in processor time as well: a busy machine takes longer, it does
 not decide otherwise.
