@@ -149,11 +149,12 @@ finding that it must give.
 What the simulator lacks is named and makes the stage *unknown*: an instruction without a row, a CUDA function without a
 counterpart. Neither is held against a kernel.
 
-Kernels that nobody here wrote run unmodified behind a thin `run`. Of `pranjalssh/fast.cu` at 38eb642 (29 November
-2026, `ptxgym simulate`, norm error 1.7e-3 against the reference in every case, FLOPs by wgmma exactly those of the
-operator): matmul 2, 4 and 5 at 512³ without a finding; 8 at 2048×2048×256, 11 and 12 at 1024×1024×512, with warnings
-for arrivals at a block that may have exited and, in the last two, for a proxy fence that is missing before a TMA
-store and a store that is not waited for.
+Kernels that nobody here wrote run unmodified behind a thin `run`. Of `pranjalssh/fast.cu` at 38eb642 (`ptxgym
+simulate`, norm error 1.7e-3 against the reference in every case, FLOPs by wgmma exactly those of the operator):
+matmul 2 at 512³ without a finding; 4 and 5 there and 8 at 2048×2048×256 with the warning that their tiles do not
+begin at multiples of the swizzle's 1,024 bytes, which works where copies and products are off by the same; 8, and 11
+and 12 at 1024×1024×512, with warnings for arrivals at a block that may have exited and, in the last two, for a proxy
+fence that is missing before a TMA store and a store that is not waited for.
 
 Without a row, and so unknown by name: sparse and 1-bit wgmma; sparse, block-scaled and sub-byte `mma.sync`; im2col
 copies; 8-bit `ldmatrix` and `stmatrix`; sparse tcgen05; textures and multimem.
