@@ -282,6 +282,9 @@ def _on_device(stage: Callable[[Case], StageResult], case: Case) -> StageResult:
         if error.reason != "refused":
             case.device.probe()
         raise
+    except RuntimeError:  # torch's: where the judge's own context is lost, no later verdict can be had from it
+        case.device.probe()
+        raise
 
 
 @functools.cache

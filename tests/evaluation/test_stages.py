@@ -11,6 +11,7 @@ from ptxgym.devices import InstructionReport, KernelLaunch, MemoryReport
 from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
 from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, MemoryEvidence, StageResult, feedback
 from ptxgym.tasks import Task, get_task
+from tests.adversarial.suite import FOLDER, source
 
 from .doubles import KERNEL, ScriptedDevice
 from .outcomes import evaluation_of
@@ -337,6 +338,26 @@ def test_a_device_that_fails_after_a_crash_makes_it_unknown_and_is_not_used_agai
     later = judge(device)
     assert (later.status, device.calls) == ("unknown", [])
     assert "It does not answer." in feedback(later)
+
+
+def test_a_failure_of_the_judge_has_the_device_looked_at(device, monkeypatch):
+    def probe():
+        device.absence = "It does not answer."
+        raise InfrastructureError(device.absence)
+
+    device.fault = RuntimeError("CUDA error: an illegal memory access was encountered")
+    monkeypatch.setattr(device, "probe", probe)
+    first = judge(device)
+    assert (first.status, device.calls) == ("unknown", ["memory"])
+    assert "It does not answer." in feedback(first)
+
+
+def test_what_is_right_without_its_target_instructions_is_a_decoy(device):
+    device.threads |= {"FFMA": device.task.operator.flops(device.task.workload)}  # enough without them
+    device.kernel = "_Z5plainPK13__nv_bfloat16S1_PS_ii"
+    device.launches = (KernelLaunch(name=device.kernel, warps=528),)
+    found = judge(device, source=source(FOLDER / "attacks" / "decoy_unused_product.cu"))
+    assert (found.status, found.stage("instructions").reason) == ("target_instructions_missing", "decoy")
 
 
 @pytest.mark.parametrize(("alone_too", "status"), [(False, "passed"), (True, "timeout")])
