@@ -40,6 +40,9 @@ SHAPES: dict[str, dict[str, int]] = {
 }  # fmt: skip
 """Qwen3's own shapes, and one for a CPU."""
 
+_COMPARED = 2048
+"""Tokens whose logits are compared: each has a logit for every word of the vocabulary."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -222,10 +225,11 @@ def _conversations(tokenizer: Any, rows: int, tokens: int) -> Iterator[list[dict
 
 
 def compare(adapter: Path, merged: Path, data: Path) -> tuple[float, float, float]:
-    """(merged against adapter, adapter against base, largest logit) over the first row."""
+    """(merged against adapter, adapter against base, largest logit) over the start of the first row."""
     adapted, tokenizer = load(adapter)
     row = read_parquet(data).rows[0]
     ids = tokenizer.apply_chat_template([*row.prompt, row.answer], return_tensors="pt", return_dict=True)["input_ids"]
+    ids = ids[:, :_COMPARED]
     whole, _ = load(merge(adapter, merged))
     difference, largest = largest_difference(adapted, whole, ids)
     del whole
