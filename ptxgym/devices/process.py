@@ -148,7 +148,7 @@ class CandidateProcess:
             self._connection.close()
             self._connection = None
         if self._wrapped and not self._hung:
-            self.lingered = not ends_within(self._process, _REPORT_SECONDS)
+            self.lingered |= not ends_within(self._process, _REPORT_SECONDS)  # a second close finds it ended
         kill_group(self._process)
         self._folder.remove()
         return self._process.returncode

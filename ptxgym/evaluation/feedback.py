@@ -17,6 +17,7 @@ from ptxgym.evaluation.records import (
     StageResult,
     TimingEvidence,
 )
+from ptxgym.toolchain.names import source_name
 
 MAX_FEEDBACK_CHARACTERS = 6000
 
@@ -77,11 +78,12 @@ def _compile_lines(evidence: CompileEvidence, failed: bool) -> list[str]:
     if failed:
         text = evidence.diagnostics
         return [text if len(text) <= _COMPILER_CHARACTERS else text[:_COMPILER_CHARACTERS] + "\n[…]"]
+    names = [source_name(kernel.name) for kernel in evidence.kernels]
     lines = [
-        f"compile: {kernel.name[:80]}: {kernel.registers} registers, "
+        f"compile: {(name if names.count(name) == 1 else kernel.name)[:80]}: {kernel.registers} registers, "
         f"{kernel.spill_store_bytes + kernel.spill_load_bytes} bytes spilled, "
         f"{kernel.static_shared_bytes} bytes static shared memory"
-        for kernel in evidence.kernels[:_SHOWN_KERNELS]
+        for name, kernel in list(zip(names, evidence.kernels, strict=True))[:_SHOWN_KERNELS]
     ]
     return lines + [f"  ptxas {advisory.code}: {advisory.meaning}" for advisory in evidence.advisories]
 

@@ -11,6 +11,7 @@ from ptxgym.devices import InstructionReport, KernelLaunch, MemoryReport
 from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
 from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, MemoryEvidence, StageResult, feedback
 from ptxgym.tasks import Task, get_task
+from ptxgym.toolchain import KernelResources
 from tests.adversarial.suite import FOLDER, source
 
 from .doubles import KERNEL, ScriptedDevice
@@ -111,6 +112,25 @@ def test_a_wrong_output_is_incorrect_and_nothing_later_runs(device, spoil, reaso
     assert math.isnan(evaluation.speedup)
     assert "expected" in feedback(evaluation)
     assert device.calls == ["memory", "session"]
+
+
+def test_feedback_calls_a_kernel_by_its_name_in_the_source():
+    names = ("_Z4gemmPf", "_Z4castILi1EEvPf", "_Z4castILi2EEvPf")
+    kernels = tuple(
+        KernelResources(
+            name=name, registers=32, stack_bytes=0, spill_store_bytes=0, spill_load_bytes=0, static_shared_bytes=0
+        )
+        for name in names
+    )
+    passed = evaluation_of()
+    evidence = passed.stage("compile").evidence.model_copy(update={"kernels": kernels})
+    stages = tuple(
+        stage.model_copy(update={"evidence": evidence}) if stage.stage == "compile" else stage
+        for stage in passed.stages
+    )
+    text = feedback(passed.model_copy(update={"stages": stages}))
+    said = [line.split(":")[1].strip() for line in text.splitlines() if line.startswith("compile:")]
+    assert said == ["gemm", *names[1:]], "a name that two share tells them not apart"
 
 
 def test_feedback_names_the_worst_element(device):

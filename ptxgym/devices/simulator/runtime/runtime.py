@@ -20,9 +20,9 @@ from ptxgym.devices.simulator.runtime.evidence import Evidence, LaunchEvidence
 from ptxgym.devices.simulator.runtime.functions import DeviceFunction, LaunchRequest, Resources
 from ptxgym.devices.simulator.runtime.gpu import DRIVER_VERSION, GPUS
 from ptxgym.devices.simulator.runtime.host_clock import WALL_FACTOR, HostClock
-from ptxgym.devices.simulator.runtime.names import source_name
 from ptxgym.devices.simulator.runtime.protocol import Code, MemoryKind, Operation, Reply, Request, RequestError
 from ptxgym.devices.simulator.runtime.variables import GridWorkspace, place_variables
+from ptxgym.toolchain.names import source_name
 
 _MOST_MODULES = 64
 _MOST_PARAMETER_BYTES = 32764

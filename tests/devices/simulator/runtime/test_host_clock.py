@@ -14,7 +14,6 @@ from ptxgym.devices.simulator import launch
 from ptxgym.devices.simulator.runtime import host_clock
 from ptxgym.devices.simulator.runtime.arena import Arena
 from ptxgym.devices.simulator.runtime.host_clock import HostClock, ProcessTime
-from ptxgym.devices.simulator.runtime.names import source_name
 from ptxgym.devices.simulator.runtime.protocol import Code, Operation, Request
 from ptxgym.devices.simulator.runtime.runtime import Runtime
 
@@ -112,19 +111,3 @@ def test_a_launch_is_blamed_for_its_processor_time_alone(
     evidence = runtime.collect().as_json()
     assert {kind: len(evidence[kind]) for kind in ("limits", "timeouts") if evidence[kind]} == {blamed: 1}
     assert evidence[blamed][0].startswith("forever at ")
-
-
-@pytest.mark.parametrize(
-    ("mangled", "name"),
-    [
-        ("_Z4gemmPK13__nv_bfloat16", "gemm"),
-        ("_ZN4ours4gemmILi64EEEvPKf", "ours::gemm"),
-        ("_ZN52_GLOBAL__N__00000000_9_kernel_cu_12345678_12345678ab4gemmEPf", "gemm"),
-        ("_Z4gemmILi64EEvPf", "gemm"),
-        ("plain", "plain"),
-        ("_Z", "_Z"),
-        ("_Z99x", "x"),
-    ],
-)
-def test_a_kernel_is_called_as_in_its_source(mangled: str, name: str):
-    assert source_name(mangled) == name
