@@ -5,12 +5,14 @@
 // A persistent, warp-specialised kernel. One CTA runs on each SM and draws tiles of queries from a counter. The O of
 // a tile stays in registers while the keys stream past in blocks:
 //
-//   warpgroup 0       producer: one thread draws tiles and copies Q, and block after block of K and V, by TMA
+//   warpgroup 0       producer: one thread draws tiles, works out where they lie, and copies Q, and block after block
+//                     of K and V, by TMA
 //   the others        consumers: each owns 64 of the queries; both products run on wgmma
 //
 // The exponentials take at least half as long as the products, and have to hide behind them. Within a consumer, S of
 // the next block is started before O is updated with this one, so that its exponentials overlap the update. Between
-// consumers nothing is arranged: to make them take turns at the tensor cores was measured, and is slower.
+// consumers nothing is arranged: to make them take turns at the tensor cores was measured, and is slower. Between two
+// tiles a consumer has no product under way, so whatever can be done by the producer, or later, is not done there.
 //
 // Not promised: other head dimensions, sequence lengths other than multiples of 128 (both are refused), and two
 // launches at the same time, which would draw from the same counter.
@@ -61,39 +63,15 @@ constexpr bool FIRST_MASKED = CAUSAL || 128 % KEYS, MORE_MASKED = CAUSAL && KEYS
 
 constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
-// ----------------------------------------------------------------------------- shared-memory map
-
-// A tile of R rows is one or two slabs, [SLABS][R][64].
-template <int ROWS>
-using Slab = __nv_bfloat16[ROWS * SLAB];
-
-template <int ROWS>
-struct alignas(1024) Tile {
-    Slab<ROWS> slab[SLABS];
-};
-
-struct SharedMemory {
-    Tile<QUERIES> q[Q_STAGES];
-    Tile<KEYS> k[STAGES], v[STAGES];
-    alignas(1024) Slab<WARP_ROWS> o[CONSUMER_WARPS][O_SLABS];
-    uint64_t q_full[Q_STAGES], q_empty[Q_STAGES];  // mbarriers
-    uint64_t k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
-    int tile[Q_STAGES];  // which tile these queries are
-};
-static_assert(sizeof(SharedMemory) <= 232448, "more shared memory than a Hopper CTA can have");
-
-// --------------------------------------------------------------------------------------- barriers
-
-// *_full[s], "the tile has come": one arrival, by the producer, which also announces the bytes.
-// *_empty[s], "the tile may be overwritten": one arrival per consumer warp.
-constexpr int FULL_ARRIVALS = 1, EMPTY_ARRIVALS = CONSUMER_WARPS;
-
 // ------------------------------------------------------------------------------------------- work
 
-struct Item {
+// What there is to know of a tile. To work it out takes two divisions of integers, some 65 instructions of which each
+// needs the one before, and a consumer has nothing for the tensor cores while it comes to a tile. So the producer does
+// it, a tile ahead, and leaves the result beside the queries, where one load of 16 bytes brings it.
+struct alignas(16) Item {
     int head, kv_head;
     int query;   // first of the tile
-    int blocks;  // of keys that the tile sees
+    int blocks;  // of keys that the tile sees; 0: there are no more tiles
 };
 
 __device__ unsigned drawn;  // tiles so far; 0 between launches
@@ -117,6 +95,33 @@ struct Work {
         return {head, head / queries_per_key, tile * QUERIES, (keys + KEYS - 1) / KEYS};
     }
 };
+
+// ----------------------------------------------------------------------------- shared-memory map
+
+// A tile of R rows is one or two slabs, [SLABS][R][64].
+template <int ROWS>
+using Slab = __nv_bfloat16[ROWS * SLAB];
+
+template <int ROWS>
+struct alignas(1024) Tile {
+    Slab<ROWS> slab[SLABS];
+};
+
+struct SharedMemory {
+    Tile<QUERIES> q[Q_STAGES];
+    Tile<KEYS> k[STAGES], v[STAGES];
+    alignas(1024) Slab<WARP_ROWS> o[CONSUMER_WARPS][O_SLABS];
+    uint64_t q_full[Q_STAGES], q_empty[Q_STAGES];  // mbarriers
+    uint64_t k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    Item item[Q_STAGES];  // the tile whose queries these are
+};
+static_assert(sizeof(SharedMemory) <= 232448, "more shared memory than a Hopper CTA can have");
+
+// --------------------------------------------------------------------------------------- barriers
+
+// *_full[s], "the tile has come": one arrival, by the producer, which also announces the bytes.
+// *_empty[s], "the tile may be overwritten": one arrival per consumer warp.
+constexpr int FULL_ARRIVALS = 1, EMPTY_ARRIVALS = CONSUMER_WARPS;
 
 // --------------------------------------------------------------------------------------- producer
 
@@ -143,17 +148,23 @@ __device__ void produce(SharedMemory& shared, const CUtensorMap& map_q, const CU
         load_tile(shared.v[v.stage], map_v, shared.v_full[v.stage], n * KEYS, item.kv_head);
         v.advance();
     };
-    const auto await_q = [&](int tile) {
+    const auto await_q = [&](const Item& item) {
         mbarrier_wait_parity(&shared.q_empty[q.stage], q.parity ^ 1);
-        shared.tile[q.stage] = tile;
+        shared.item[q.stage] = item;
+    };
+    const auto load_q = [&](const Item& item) {
+        await_q(item);
+        load_tile(shared.q[q.stage], map_q, shared.q_full[q.stage], item.query, item.head);
     };
     int tile = work.draw();
 #pragma unroll 1
     for (; tile < work.tiles(); q.advance()) {
         const Item item = work.item(tile);
+        // A second place for queries has long been empty. A single one is in use until the tile before ends, and the
+        // wait for it is better spent with the first keys under way.
+        if (Q_STAGES > 1) load_q(item);
         load_k(item, item.blocks - 1);
-        await_q(tile);
-        load_tile(shared.q[q.stage], map_q, shared.q_full[q.stage], item.query, item.head);
+        if (Q_STAGES == 1) load_q(item);
         tile = work.draw();  // not needed before this tile's blocks are under way
 #pragma unroll 1
         for (int n = item.blocks - 1; n >= 0; --n) {
@@ -161,8 +172,8 @@ __device__ void produce(SharedMemory& shared, const CUtensorMap& map_q, const CU
             load_v(item, n);
         }
     }
-    await_q(tile);
-    mbarrier_arrive(&shared.q_full[q.stage]);  // no queries, but the news that there are no more tiles
+    await_q({});  // no blocks, and no queries will come: the news that there are no more tiles
+    mbarrier_arrive(&shared.q_full[q.stage]);
 }
 
 // --------------------------------------------------------------------------------------- consumer
@@ -247,28 +258,28 @@ __device__ void divide(Output& o, const float (&sum)[2]) {
     for (int i = 0; i < HEAD_DIM / 2; ++i) o[i] *= inverse[i / 2 % 2];
 }
 
-// One warp stores its 16 rows, through a buffer of its own. The store goes on while the next tile is computed.
+// One warp stores its 16 rows, through buffers of its own. The stores go on while the next tile is computed. As many
+// slabs as there are buffers share one fence.
 __device__ void store_rows(const Output& o, Slab<WARP_ROWS> (&buffers)[O_SLABS], const CUtensorMap& map_o, int row,
                            int head, int lane) {
 #pragma unroll
-    for (int s = 0; s < SLABS; ++s) {
-        __nv_bfloat16* const slab = buffers[s % O_SLABS];
-        if (s % O_SLABS == 0) {
-            if (elect_sync()) bulk_wait_group_read<0>();  // the lane that started the last ones
-            __syncwarp();
-        }
+    for (int first = 0; first < SLABS; first += O_SLABS) {
+        const int end = min(first + O_SLABS, SLABS);
+        if (elect_sync()) bulk_wait_group_read<0>();  // the lane that started the last ones
+        __syncwarp();
 #pragma unroll
-        for (int i = s * SLAB / 16; i < min((s + 1) * SLAB, HEAD_DIM) / 16; ++i) {
+        for (int i = first * SLAB / 16; i < min(end * SLAB, HEAD_DIM) / 16; ++i) {
             uint32_t a[4];
             wgmma_a_operand(a, o, i);
+            char* const slab = reinterpret_cast<char*>(buffers[i / (SLAB / 16) - first]);
             const int byte = i % (SLAB / 16) * 32 + lane / 16 * 16;
-            stmatrix_x4(reinterpret_cast<char*>(slab) + swizzled_offset<SWIZZLE>(lane % WARP_ROWS, byte), a[0], a[1],
-                        a[2], a[3]);
+            stmatrix_x4(slab + swizzled_offset<SWIZZLE>(lane % WARP_ROWS, byte), a[0], a[1], a[2], a[3]);
         }
         fence_proxy_async();  // by every lane that has written, and only then
         __syncwarp();
         if (elect_sync()) {
-            tma_store_3d(&map_o, slab, s * SLAB, row, head);
+#pragma unroll
+            for (int s = first; s < end; ++s) tma_store_3d(&map_o, buffers[s - first], s * SLAB, row, head);
             bulk_commit_group();
         }
     }
@@ -294,9 +305,9 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
 #pragma unroll 1
     for (;; ring_q.advance()) {
         mbarrier_wait_parity(&shared.q_full[ring_q.stage], ring_q.parity);
-        const int tile = __shfl_sync(0xffffffff, shared.tile[ring_q.stage], 0);
-        if (tile >= work.tiles()) break;
-        const Item item = work.item(tile);
+        const Item item = shared.item[ring_q.stage];
+        const int blocks = __shfl_sync(0xffffffff, item.blocks, 0);  // the same in the whole warp, and ptxas knows it
+        if (blocks == 0) break;
         const int query = item.query + consumer * 64;
         const uint64_t q = wgmma_descriptor_k_major<SWIZZLE>(shared.q[ring_q.stage].slab[0] + consumer * 64 * SLAB);
         Rows rows;
@@ -311,18 +322,18 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
         wgmma_wait_group<0>();
         release(shared.k_empty[ring_k.stage]);
         ring_k.advance();
-        if (FIRST_MASKED) mask(s, query, (item.blocks - 1) * KEYS, work.seqlen);
+        if (FIRST_MASKED) mask(s, query, (blocks - 1) * KEYS, work.seqlen);
         exponentiate(p, s, rows, shrink, scale_log2);
         to_weights(weights, p);
 
         // Here and at the end of each step: P of the last block is ready, and O lacks it.
 #pragma unroll 1
-        for (int n = item.blocks - 2; n >= 0; --n) {
+        for (int n = blocks - 2; n >= 0; --n) {
             mbarrier_wait_parity(&shared.k_full[ring_k.stage], ring_k.parity);
             mbarrier_wait_parity(&shared.v_full[ring_v.stage], ring_v.parity);
             wgmma_fence();
             start_s(s, q, k_tile(ring_k.stage));
-            start_o(o, weights, v_tile(ring_v.stage), n < item.blocks - 2);
+            start_o(o, weights, v_tile(ring_v.stage), n < blocks - 2);
             wgmma_wait_group<1>();  // s; o is still running
             release(shared.k_empty[ring_k.stage]);
             ring_k.advance();
@@ -342,16 +353,17 @@ __device__ void consume(SharedMemory& shared, const CUtensorMap& map_o, float* L
 
         mbarrier_wait_parity(&shared.v_full[ring_v.stage], ring_v.parity);
         wgmma_fence();
-        start_o(o, weights, v_tile(ring_v.stage), item.blocks > 1);
+        start_o(o, weights, v_tile(ring_v.stage), blocks > 1);
         wgmma_wait_group<0>();
         release(shared.v_empty[ring_v.stage]);
         ring_v.advance();
 
         const int first = query + warp % 4 * WARP_ROWS;
         const float sum[2] = {quad_sum(rows.sum[0]), quad_sum(rows.sum[1])};
-        write_lse(LSE + int64_t(item.head) * work.seqlen, rows.max, sum, first, work.seqlen, scale_log2, lane);
         divide(o, sum);
         store_rows(o, shared.o[warp], map_o, first, item.head, lane);
+        // Last, so that the fence in store_rows has no stores to global memory to wait for.
+        write_lse(LSE + int64_t(item.head) * work.seqlen, rows.max, sum, first, work.seqlen, scale_log2, lane);
     }
     if (elect_sync()) bulk_wait_group_read<0>();  // shared memory ends with the CTA
 }
