@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from knowledge.headers import INCLUDE
 from ptxgym.devices.simulator.machine import LaunchReport
 from ptxgym.devices.simulator.module import Module, load_module
 from ptxgym.devices.simulator.runtime.session import SimulatorSession
@@ -65,18 +66,18 @@ def _naive() -> Launch:
 
 def _wgmma(m: int, n: int, k: int) -> Launch:
     source = (ROOT / "examples/kernels/hopper/gemm.cu").read_text()
-    module = load_module(compile_ptx(source, "90a"))
+    module = load_module(compile_ptx(source, "90a", f"-I{INCLUDE}"))
     (kernel,) = module.kernels
     a, b = to_bf16(numbers(1, m, k)), to_bf16(numbers(2, n, k))
 
     def launch() -> tuple[LaunchReport, Callable[[], float]]:
         device = Device("90a")
         pa, pb, pc = device.upload(a), device.upload(b), device.upload(np.zeros((m, n), np.uint16))
-        maps = [
+        maps = b"".join(
             device.tile_map(p, "bf16", s, (r, 64))
-            for p, s, r in ((pa, a.shape, 128), (pb, b.shape, 128), (pc, (m, n), 16))
-        ]
-        report = device.launch(module, kernel, (4,), 384, *maps, m, n, k, cluster=(2, 1, 1), shared=231424)
+            for p, s, r in ((pa, a.shape, 256), (pb, b.shape, 88), (pb, b.shape, 88), (pc, (m, n), 16))
+        )
+        report = device.launch(module, kernel, (4,), 384, maps, m, n, k, cluster=(2, 1, 1), shared=232448)
         return report, lambda: _error(from_bf16(device.array(pc)), from_bf16(a) @ from_bf16(b).T)
 
     return launch

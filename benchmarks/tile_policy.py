@@ -67,7 +67,7 @@ def describe(space: Space, verdicts: Sequence[Verdict]) -> list[str]:
         f"{near} choices have {ENOUGH:.0%} of the best or more",
     ]
     own = next((v for v in legal if v.name == choice_name(DEFAULTS)), None)
-    return lines + ([f"the choices of examples/kernels/hopper/gemm.cu: {own.reward:.3f}"] if own else [])
+    return lines + ([f"the choices of the first version of gemm.cu: {own.reward:.3f}"] if own else [])
 
 
 def play(space: Space, judge: Judge, plan: Plan, best: float) -> tuple[list[Logged], list[str]]:

@@ -204,10 +204,15 @@ def _wrappers(source: str, bodies: list[tuple[str, int, int]]) -> dict[str, set[
 def _library() -> dict[str, set[str]]:
     """The wrappers of ``knowledge/include``, which a source may use without defining them."""
     found: dict[str, set[str]] = {}
-    for path in sorted(INCLUDE.rglob("*.cuh")):
-        source = path.read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in sorted(INCLUDE.rglob("*.cuh"))]
+    for source in sources:
         for name, kinds in _wrappers(source, list(_bodies(code_alone(source)))).items():
             found.setdefault(name, set()).update(kinds)
+    for code in map(code_alone, sources):  # those that call nothing but wrappers, such as both halves of a barrier
+        for name, start, end in _bodies(code):
+            calls = _DEFINITION.findall(code[start:end])
+            if calls and name not in found and all(call in found for call in calls):
+                found[name] = set().union(*(found[call] for call in calls))
     return found
 
 

@@ -22,7 +22,7 @@ DEFAULTS: dict[str, str] = {
     "epilogue": "tma",
     "math": "wgmma",
 }
-"""The choice that ``examples/kernels/hopper/gemm.cu`` makes; a space's own heads take its place."""
+"""The choice that the first version of ``gemm.cu`` made; a space's own heads take its place."""
 
 
 @dataclass(frozen=True)

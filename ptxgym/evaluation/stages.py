@@ -261,7 +261,7 @@ def _decoy_reason(case: Case, report: InstructionReport) -> tuple[str, str]:
             with case.device.session(program, case.task) as session:
                 session.bind(shape)
                 outputs, _ = session.run(inputs)
-                found = compare_outputs(case, shape, "normal", inputs, outputs)  # while their memory is there
+                found = compare_outputs(case, shape, "normal", inputs, outputs)  # while the device is shared
         except CandidateError:  # it misses what the instructions computed
             return "", ""
     if all(comparison.passed for comparison in found):

@@ -293,6 +293,7 @@ def soak(
             threads.append(threading.Thread(target=_work, args=arguments))
         for thread in threads:
             thread.start()
+        told = 0
         for thread in threads:
             while thread.is_alive():
                 thread.join(_SAY_SECONDS)
@@ -300,6 +301,9 @@ def soak(
                     f"{time.monotonic() - start:.0f} s: {outcome.judged} judged, {waiting.qsize()} to go, "
                     f"{len(outcome.wrong)} wrong"
                 )
+                for wrong in outcome.wrong[told:]:  # at once: a soak may be ended before its table
+                    say(wrong)
+                    told += 1
         outcome.left += _orphans()
         scratch._SETTLED_SECONDS = 0
         tempfile.tempdir = str(folder / "judges")

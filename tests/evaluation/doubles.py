@@ -154,6 +154,6 @@ class _ScriptedSession(Session):
         return outputs, RunRecord(mutated_inputs=mutated, overrun_outputs=())
 
     def close(self) -> int:
-        for tensor in self._lent:  # on a GPU the memory is gone, and a look at it ends the judge's context
+        for tensor in self._lent:  # whoever compares now has left those who may use the device
             tensor.fill_(float("nan"))
         return 0

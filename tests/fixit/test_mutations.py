@@ -12,6 +12,7 @@ from baselines.fixit.contracts import contracts
 from baselines.fixit.idioms import INSTRUCTIONS, SourceMap
 from baselines.fixit.mutations import MUTATIONS
 from baselines.fixit.sources import changed_lines, kept_share
+from baselines.tile_policy.kernel import make_source
 from tests.fixit.doubles import ROOT
 
 mutants = functools.cache(mutations.mutants)
@@ -41,7 +42,8 @@ def of(source: str, name: str) -> list[tuple[str, str]]:
 
 
 def test_every_mutation_applies_somewhere():
-    sources = [path.read_text(encoding="utf-8") for path in KERNELS] + [CP_ASYNC]
+    own_wrappers = make_source({})  # and its own descriptors and tensor maps
+    sources = [path.read_text(encoding="utf-8") for path in KERNELS] + [own_wrappers, CP_ASYNC]
     applied = Counter(mutant.mutation.name for source in sources for mutant in mutants(source))
     assert not {mutation.name for mutation in MUTATIONS} - set(applied)
 
@@ -120,6 +122,7 @@ def test_wrappers_are_known_by_their_instruction_not_by_their_name():
     )
     assert "kernel" not in found
     assert found["bulk_commit_group"] == {"bulk.commit"}  # of knowledge/include
+    assert found["cluster_sync"] == {"cluster.barrier"}  # which calls both halves
 
 
 def test_the_headers_have_a_wrapper_of_every_idiom_but_cp_async():

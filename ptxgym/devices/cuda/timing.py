@@ -35,7 +35,7 @@ WARMUP, TIMED = 10, 50
 """The paper's numbers of rounds."""
 
 _CHECKED, _CHECKED_WHOLE = 20, 4
-_LEAST_WARMUP, _LEAST_TIMED = 2, 10
+_LEAST_WARMUP, _LEAST_TIMED = 1, 5
 _PATIENCE = {"warmup": 1.0, "timed": 5.0}
 """Seconds of the candidate's, after which the least number of rounds is enough, and every round is looked at."""
 
@@ -48,7 +48,7 @@ _IDLE_SECONDS = 0.25
 _FILLS = {"hot": 1, "cool": 16}
 """L2 flushes before a timed call; after an idle second they also bring the clocks up."""
 _MOST_CALLS, _SLOW_SECONDS = 8, 0.05
-"""Slow calls need not be many: the request and its reply are nothing beside them."""
+"""Slow calls need not be many, nor measured again: what delays a process is nothing beside them."""
 
 _WALL_BYTES = 4 << 30
 _WALL_MEASUREMENTS = 3
@@ -120,6 +120,7 @@ class Rounds:
         self._session, self._operator, self._draw, self._check = session, operator, draw, check
         self._regime, self._telemetry, self._flush = regime, telemetry, flush
         self._shape, self.calls = session.shape, wall_calls(operator, session.shape)
+        self._measurements = _WALL_MEASUREMENTS
         self._timer = KernelTimer()
         self._random = np.random.default_rng()
         self._inputs = draw()  # the library's own
@@ -146,7 +147,7 @@ class Rounds:
         finally:
             self._timer.close()
         if statistics.median(round_.candidate for round_ in rounds) > _SLOW_SECONDS:
-            self.calls = 2
+            self.calls, self._measurements = 2, 1
         wall_correct, wall, library_wall = self._wall()
         return TimingReport(
             timer="CUPTI",
@@ -306,7 +307,7 @@ class Rounds:
         """
         calls, correct = self.calls, True
         candidate = []
-        for _ in range(_WALL_MEASUREMENTS):
+        for _ in range(self._measurements):
             inputs = [self._draw() for _ in range(calls)]
             chosen = [self._some_blocks() for _ in range(calls)]
             seconds, found = self._measure(lambda: self._session.repeat(calls), inputs, chosen)

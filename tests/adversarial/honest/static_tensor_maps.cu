@@ -4,18 +4,15 @@
 #include <tuple>
 extern "C" cudaError_t run(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int M, int N, int K, cudaStream_t stream) {
   using Key = std::tuple<const void*, const void*, const void*, int, int, int>;
-  static std::map<Key, std::tuple<CUtensorMap, CUtensorMap, CUtensorMap>> kept;
-  if (M <= 0 || N <= 0 || K <= 0 || M % (CLUSTER * BM) || N % BN || K % BK) return cudaErrorInvalidValue;
+  static std::map<Key, Maps> kept;
+  if (M <= 0 || N <= 0 || K <= 0 || N % 8 || K % 8) return cudaErrorInvalidValue;
   const auto [place, fresh] = kept.try_emplace({A, B, C, M, N, K});
-  auto& [map_a, map_b, map_c] = place->second;
+  Maps& maps = place->second;
   if (fresh) {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    RETURN_IF_ERROR(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
-    const auto encode = reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(entry);
-    RETURN_IF_ERROR(make_map(encode, &map_a, A, M, K, BM));
-    RETURN_IF_ERROR(make_map(encode, &map_b, B, N, K, BN / CLUSTER));
-    RETURN_IF_ERROR(make_map(encode, &map_c, C, M, N, SLAB_ROWS));
+    RETURN_IF_ERROR(make_tensor_map(&maps.a, A, {K, M}, {BK, BM}, SWIZZLE));
+    for (int rank = 0; rank < CLUSTER; ++rank)
+      RETURN_IF_ERROR(make_tensor_map(&maps.b[rank], B, {K, N}, {BK, B_ROWS[rank]}, SWIZZLE));
+    RETURN_IF_ERROR(make_tensor_map(&maps.c, C, {N, M}, {SLAB_COLS, SLAB_ROWS}, SWIZZLE));
   }
   RETURN_IF_ERROR(cudaFuncSetAttribute(gemm, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(SharedMemory)));
   cudaLaunchAttribute cluster = {};
@@ -28,5 +25,5 @@ extern "C" cudaError_t run(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, gemm, map_a, map_b, map_c, M, N, K);
+  return cudaLaunchKernelEx(&config, gemm, maps, M, N, K);
 }
