@@ -166,7 +166,8 @@ class Session(ABC):
         """Give these inputs and poisoned outputs to ``run``, call it once, and read the outputs.
 
         Returns:
-            Copies of the outputs as they were when the call had returned, on the judge's device; and what else was seen.
+            Copies of the outputs as they were when the call had returned, on the judge's device, and what else was
+            seen.
 
         Raises:
             CandidateError: The candidate's own doing; ``refused`` when ``run`` returned an error for this shape.
