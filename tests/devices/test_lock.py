@@ -1,3 +1,7 @@
+import math
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -6,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ptxgym.devices.cuda.device import CudaDevice
 from ptxgym.devices.cuda.lock import GpuLock, Stay
+from ptxgym.errors import CandidateError, CrowdedError, OutOfMemoryError
 
 
 @pytest.fixture
@@ -94,6 +100,61 @@ def test_a_stay_knows_whether_somebody_else_was_there_meanwhile(lock: GpuLock):
         assert not later.disturbed()
 
 
+def test_a_stay_knows_since_when_nobody_else_is_there(lock: GpuLock):
+    with lock.shared() as stay:
+        assert stay.seconds_alone() == math.inf, "nobody ever was"
+        with _elsewhere(lock) as other:
+            assert (stay.seconds_alone(), other.seconds_alone()) == (0, 0)
+        assert 0 <= stay.seconds_alone() < 60
+        _backdate(lock, 100)
+        assert stay.seconds_alone() == pytest.approx(100, abs=30)
+        with _elsewhere(lock):
+            assert stay.seconds_alone() == 0
+    with lock.exclusive(), lock.shared() as own:
+        assert own.seconds_alone() == math.inf
+
+
+def test_who_was_killed_may_still_be_there_until_the_gpu_was_empty(lock: GpuLock):
+    with lock.shared() as stay:
+        _enter_and_be_killed(lock)
+        _backdate(lock, 100)
+        assert stay.seconds_alone() == 0
+    with lock.shared() as stay, _elsewhere(lock):
+        assert stay.seconds_alone() == 0
+    with lock.shared() as stay:
+        with _elsewhere(lock):
+            pass
+        _backdate(lock, 100)
+        assert stay.seconds_alone() == pytest.approx(100, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds_alone", "excused"),
+    [
+        (CandidateError("timeout", ""), 0, True),
+        (CandidateError("timeout", ""), 100, False),
+        (CandidateError("crash", ""), 0, False),
+        (OutOfMemoryError("refused", ""), 100, True),
+    ],
+)
+def test_others_excuse_a_lack_of_memory_and_of_time_that_they_may_have_taken(
+    lock: GpuLock, error: CandidateError, seconds_alone: float, excused: bool
+):
+    device = CudaDevice.__new__(CudaDevice)
+    device.__dict__["_lock"] = lock
+
+    def fail() -> None:
+        with device._beside_others():
+            with _elsewhere(lock):
+                pass
+            _backdate(lock, seconds_alone)
+            raise error
+
+    with pytest.raises(CandidateError) as raised:
+        fail()
+    assert isinstance(raised.value, CrowdedError) == excused
+
+
 def test_who_has_the_gpu_to_himself_may_share_it_with_himself(lock: GpuLock):
     with lock.exclusive(), lock.shared() as stay, lock.exclusive():
         assert not stay.disturbed()
@@ -103,6 +164,26 @@ def test_who_has_the_gpu_to_himself_may_share_it_with_himself(lock: GpuLock):
         assert not entered.wait(0.2), "another thread may not"
     thread.join(timeout=10)
     assert entered.is_set()
+
+
+def _enter_and_be_killed(lock: GpuLock) -> None:
+    """A process of its own."""
+    program = (
+        "from ptxgym.devices.cuda.lock import GpuLock\nwith GpuLock('GPU-test').shared(): print(flush=True); input()"
+    )
+    environment = os.environ | {"TMPDIR": str(lock._gate.parent.parent)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        process.kill()
+
+
+def _backdate(lock: GpuLock, seconds: float) -> None:
+    """As if nobody had come or gone for so long."""
+    for path in (lock._gate, lock._left):
+        os.utime(path, (time.time() - seconds,) * 2)
 
 
 def _enter_and_tell(lock: GpuLock, entered: threading.Event) -> None:

@@ -39,6 +39,10 @@ _MOST_CALLS_BEFORE = 3
 _TOOL_SECONDS = 15.0
 """For one call under a tool, where honest kernels take one or two seconds."""
 
+_FAIR_SECONDS = 8.0
+"""Whoever had the GPU alone for so long at last did not lack time because of others. A call that hangs often had: who
+wants to time lets nobody else in, and the others leave."""
+
 
 class CudaDevice(Device):
     """One NVIDIA GPU.
@@ -101,8 +105,9 @@ class CudaDevice(Device):
             try:
                 yield
             except CandidateError as error:
-                lacking = error.reason == "timeout" or isinstance(error, OutOfMemoryError)
-                if lacking and stay.disturbed():
+                lacked_time = error.reason == "timeout" and stay.seconds_alone() < _FAIR_SECONDS
+                lacked_memory = isinstance(error, OutOfMemoryError) and stay.disturbed()
+                if lacked_time or lacked_memory:
                     raise CrowdedError(error.reason, error.message) from error
                 raise
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +17,27 @@ class Stay:
     """One stay under :meth:`GpuLock.shared`.
 
     Args:
-        gate: Grows by one byte with every stay.
+        arrived: Grows by one byte with every stay that begins; None where the stay is within ``exclusive``.
+        left: Grows by one byte with every stay that ends, whose process was not killed.
         alone: Whether nobody else was there when it began.
     """
 
-    def __init__(self, gate: Path | None, alone: bool) -> None:
-        self._gate, self._alone = gate, alone
-        self._arrivals = gate.stat().st_size if gate else 0
+    def __init__(self, arrived: Path | None, left: Path, alone: bool) -> None:
+        self._arrived, self._left, self._alone = arrived, left, alone
+        self._arrivals = arrived.stat().st_size if arrived else 0
 
     def disturbed(self) -> bool:
         """Whether somebody else was on the GPU at any time since it began."""
-        return self._gate is not None and (not self._alone or self._gate.stat().st_size != self._arrivals)
+        return self._arrived is not None and (not self._alone or self._arrived.stat().st_size != self._arrivals)
+
+    def seconds_alone(self) -> float:
+        """How long it has had the GPU to itself; 0 while somebody else may be there, infinite if nobody ever was."""
+        if self._arrived is None or not self.disturbed():
+            return math.inf
+        arrived, left = self._arrived.stat(), self._left.stat()
+        if arrived.st_size - left.st_size > 1:
+            return 0.0
+        return max(0.0, time.time() - max(arrived.st_mtime, left.st_mtime))
 
 
 class GpuLock:
@@ -42,6 +54,7 @@ class GpuLock:
         folder = Path(tempfile.gettempdir()) / f"ptxgym-locks-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         self._gate = folder / f"{uuid}.gate"
+        self._left = folder / f"{uuid}.left"
         self._room = folder / f"{uuid}.room"
         self._counters = folder / f"{uuid}.counters"
         self._thread = threading.local()
@@ -50,15 +63,21 @@ class GpuLock:
     def shared(self) -> Iterator[Stay]:
         """Run beside others; waits while somebody times or wants to."""
         if self._has_all:
-            yield Stay(None, alone=True)
+            yield Stay(None, self._left, alone=True)
             return
         with _held(self._gate, fcntl.LOCK_EX) as gate:
             room, alone = _enter(self._room)
-            os.ftruncate(gate, os.fstat(gate).st_size + 1)  # a hole: no byte is written
-            stay = Stay(self._gate, alone)
+            arrivals = os.fstat(gate).st_size
+            if alone:  # whoever was killed here has left, too
+                with _held(self._left, fcntl.LOCK_EX) as left:
+                    os.ftruncate(left, arrivals)
+            os.ftruncate(gate, arrivals + 1)  # a hole: no byte is written
+            stay = Stay(self._gate, self._left, alone)
         try:
             yield stay
         finally:
+            with _held(self._left, fcntl.LOCK_EX) as left:
+                os.ftruncate(left, os.fstat(left).st_size + 1)
             os.close(room)
 
     @contextmanager
