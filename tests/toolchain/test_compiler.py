@@ -31,7 +31,7 @@ def test_the_example_compiles_into_library_ptx_cubin_and_report(gemm, kernel):
     assert resources.spill_store_bytes == resources.spill_load_bytes == 0
     assert program.advisories == ()
     assert program.instructions[0].name == resources.name
-    assert program.opcodes()["HGMMA.64x256x16.F32.BF16"] > 0
+    assert program.opcodes()["HGMMA.64x176x16.F32.BF16"] > 0
     assert any(opcode.startswith("UTMALDG") for opcode in program.opcodes())
     assert not any(opcode.startswith("BRA.U.ANY") for opcode in program.opcodes())
     assert type(program).model_validate_json(program.model_dump_json()) == program
