@@ -205,10 +205,11 @@ def _library() -> dict[str, set[str]]:
     """The wrappers of ``knowledge/include``, which a source may use without defining them."""
     found: dict[str, set[str]] = {}
     sources = [path.read_text(encoding="utf-8") for path in sorted(INCLUDE.rglob("*.cuh"))]
-    for source in sources:
-        for name, kinds in _wrappers(source, list(_bodies(code_alone(source)))).items():
+    codes = [code_alone(source) for source in sources]
+    for source, code in zip(sources, codes, strict=True):
+        for name, kinds in _wrappers(source, list(_bodies(code))).items():
             found.setdefault(name, set()).update(kinds)
-    for code in map(code_alone, sources):  # those that call nothing but wrappers, such as both halves of a barrier
+    for code in codes:  # those that call nothing but wrappers, such as both halves of a barrier
         for name, start, end in _bodies(code):
             calls = _DEFINITION.findall(code[start:end])
             if calls and name not in found and all(call in found for call in calls):

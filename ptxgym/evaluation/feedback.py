@@ -83,7 +83,7 @@ def _compile_lines(evidence: CompileEvidence, failed: bool) -> list[str]:
         f"compile: {(name if names.count(name) == 1 else kernel.name)[:80]}: {kernel.registers} registers, "
         f"{kernel.spill_store_bytes + kernel.spill_load_bytes} bytes spilled, "
         f"{kernel.static_shared_bytes} bytes static shared memory"
-        for name, kernel in list(zip(names, evidence.kernels, strict=True))[:_SHOWN_KERNELS]
+        for name, kernel in zip(names, evidence.kernels[:_SHOWN_KERNELS], strict=False)
     ]
     return lines + [f"  ptxas {advisory.code}: {advisory.meaning}" for advisory in evidence.advisories]
 

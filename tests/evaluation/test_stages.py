@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 
 import pytest
@@ -346,13 +347,15 @@ def test_what_the_candidate_does_to_its_process_is_its_failure(device, reason, s
     assert "It did it." in feedback(evaluation)
 
 
-def test_a_device_that_fails_after_a_crash_makes_it_unknown_and_is_not_used_again(device, monkeypatch):
-    def probe():
-        device.absence = "It does not answer."
-        raise InfrastructureError(device.absence)
+def find_dead(device: ScriptedDevice) -> None:
+    """A probe that is not answered."""
+    device.absence = "It does not answer."
+    raise InfrastructureError(device.absence)
 
+
+def test_a_device_that_fails_after_a_crash_makes_it_unknown_and_is_not_used_again(device, monkeypatch):
     device.fault = CandidateError("crash", "It crashed.")
-    monkeypatch.setattr(device, "probe", probe)
+    monkeypatch.setattr(device, "probe", functools.partial(find_dead, device))
     assert judge(device).status == "unknown"
     device.fault, device.calls = None, []
     later = judge(device)
@@ -361,12 +364,8 @@ def test_a_device_that_fails_after_a_crash_makes_it_unknown_and_is_not_used_agai
 
 
 def test_a_failure_of_the_judge_has_the_device_looked_at(device, monkeypatch):
-    def probe():
-        device.absence = "It does not answer."
-        raise InfrastructureError(device.absence)
-
     device.fault = RuntimeError("CUDA error: an illegal memory access was encountered")
-    monkeypatch.setattr(device, "probe", probe)
+    monkeypatch.setattr(device, "probe", functools.partial(find_dead, device))
     first = judge(device)
     assert (first.status, device.calls) == ("unknown", ["memory"])
     assert "It does not answer." in feedback(first)

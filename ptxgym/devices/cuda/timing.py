@@ -120,7 +120,6 @@ class Rounds:
         self._session, self._operator, self._draw, self._check = session, operator, draw, check
         self._regime, self._telemetry, self._flush = regime, telemetry, flush
         self._shape, self.calls = session.shape, wall_calls(operator, session.shape)
-        self._measurements = _WALL_MEASUREMENTS
         self._timer = KernelTimer()
         self._random = np.random.default_rng()
         self._inputs = draw()  # the library's own
@@ -146,9 +145,10 @@ class Rounds:
             rounds = self._rounds(range(WARMUP, WARMUP + TIMED), looks, _LEAST_TIMED, _PATIENCE["timed"])
         finally:
             self._timer.close()
-        if statistics.median(round_.candidate for round_ in rounds) > _SLOW_SECONDS:
-            self.calls, self._measurements = 2, 1
-        wall_correct, wall, library_wall = self._wall()
+        slow = statistics.median(round_.candidate for round_ in rounds) > _SLOW_SECONDS
+        if slow:
+            self.calls = 2
+        wall_correct, wall, library_wall = self._wall(1 if slow else _WALL_MEASUREMENTS)
         return TimingReport(
             timer="CUPTI",
             regime=self._regime,
@@ -297,7 +297,7 @@ class Rounds:
             self._library.call()
         torch.cuda.synchronize()
 
-    def _wall(self) -> tuple[bool, float, float]:
+    def _wall(self, measurements: int) -> tuple[bool, float, float]:
         """Whether calls back to back were right, and seconds per call: the candidate's, then the library's.
 
         The clock starts before the candidate has the inputs and stops when the judge has some of every call's outputs.
@@ -307,7 +307,7 @@ class Rounds:
         """
         calls, correct = self.calls, True
         candidate = []
-        for _ in range(self._measurements):
+        for _ in range(measurements):
             inputs = [self._draw() for _ in range(calls)]
             chosen = [self._some_blocks() for _ in range(calls)]
             seconds, found = self._measure(lambda: self._session.repeat(calls), inputs, chosen)
