@@ -124,7 +124,11 @@ def serve(where: Where, folder: Path) -> None:
             failed = evaluation.failed_stage
             verdict = (failed.stage, failed.reason) if failed else ("", "")
             unlike = failed or next((stage for stage in evaluation.stages if stage.status == "unknown"), None)
-            said = {"verdict": [*verdict, evaluation.status], "message": unlike.message if unlike else ""}
+            said = {
+                "verdict": [*verdict, evaluation.status],
+                "message": unlike.message if unlike else "",
+                "seconds": {stage.stage: round(stage.seconds, 2) for stage in evaluation.stages if stage.seconds},
+            }
             print(json.dumps({**said, **_size()}), file=answers, flush=True)
 
 
@@ -159,6 +163,8 @@ class Judge:
         self.sizes: list[dict[str, int]] = []
         self.message = ""
         """What the last evaluation said of the stage that failed or could not tell."""
+        self.seconds: dict[str, float] = {}
+        """How long its stages took."""
 
     def evaluate(self, item: Item) -> Verdict | None:
         """Its verdict; None when the judge was killed over it."""
@@ -178,7 +184,7 @@ class Judge:
         if not line:
             return None
         reply = json.loads(line)
-        self.message = reply["message"]
+        self.message, self.seconds = reply["message"], reply["seconds"]
         self.sizes.append(reply)
         return tuple(reply["verdict"])
 
@@ -260,7 +266,13 @@ def right(item: Item, verdict: Verdict, where: Where) -> bool:
 
 
 def soak(
-    where: Where, items: Sequence[Item], judges: int, compilers: int, within: float = float("inf"), say: Say = _silent
+    where: Where,
+    items: Sequence[Item],
+    judges: int,
+    compilers: int,
+    within: float = float("inf"),
+    say: Say = _silent,
+    log: Say = _silent,
 ) -> Outcome:
     """Make the evaluations, disturb some, and look at what is left.
 
@@ -271,6 +283,7 @@ def soak(
         compilers: How many kernels are compiled at a time, before the first evaluation.
         within: Seconds after which no evaluation is begun any more.
         say: Told of progress.
+        log: Given a line of JSON for every evaluation that has ended.
     """
     start, outcome, shm = time.monotonic(), Outcome(), _shared_memory()
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whom a killed judge leaves behind becomes our child
@@ -289,7 +302,7 @@ def soak(
         threads = []
         for number in range(judges):
             start_judge = functools.partial(Judge, where, folder / "judges", seen[number % len(seen)])
-            arguments = (where, start_judge, waiting, outcome, lock, start + within)
+            arguments = (where, start_judge, waiting, outcome, lock, start + within, log)
             threads.append(threading.Thread(target=_work, args=arguments))
         for thread in threads:
             thread.start()
@@ -329,6 +342,7 @@ def _work(
     outcome: Outcome,
     lock: threading.Lock,
     deadline: float,
+    log: Say,
 ) -> None:
     judge_ = start_judge()
     while time.monotonic() < deadline:
@@ -340,12 +354,24 @@ def _work(
         disturber = threading.Timer(item.after, _disturb, (judge_.process.pid, item.kill, killed))
         if item.kill:
             disturber.start()
+        begun = time.monotonic()
         verdict = judge_.evaluate(item)
         disturber.cancel()
         if item.kill:
             disturber.join()
+        seen: dict[str, Any] = {
+            "file": item.path.stem,
+            "expected": item.expected,
+            "verdict": verdict,
+            "killed": item.kill if killed.is_set() else "",
+            "ended": round(time.time(), 2),
+            "lasted": round(time.monotonic() - begun, 2),
+            "seconds": judge_.seconds if verdict else {},
+            "message": judge_.message if verdict else "",
+        }
         with lock:
             _count(item, verdict, killed.is_set(), where, outcome, waiting, judge_.message)
+            log(json.dumps(seen))
         if verdict is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
             judge_.close()
             judge_ = start_judge()
@@ -451,6 +477,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--judges", type=int, default=0, help="at a time; up to eight for each GPU by default")
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds; what is begun is ended")
+    parser.add_argument(
+        "--log", type=Path, help="append a line of JSON for every evaluation: verdict, seconds, message"
+    )
     parser.add_argument("--brief", action="store_true", help="five evaluations on the simulator, with kills")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -460,7 +489,12 @@ def main() -> int:
     items = brief() if options.brief else plan(options.device, options.evaluations, options.seed)
     judges = options.judges or min(8 * max(1, len(gpus()) if options.device == "cuda" else 1), os.cpu_count() or 1)
     say = functools.partial(print, file=sys.stderr, flush=True)
-    outcome = soak(options.device, items, judges, os.cpu_count() or 1, options.within, say)
+    with contextlib.ExitStack() as stack:
+        log = _silent
+        if options.log:  # every line is written at once
+            file = stack.enter_context(options.log.open("a", encoding="utf-8", buffering=1))
+            log = functools.partial(print, file=file)
+        outcome = soak(options.device, items, judges, os.cpu_count() or 1, options.within, say, log)
     print(outcome.table())
     return 0 if outcome.good else 1
 
