@@ -66,6 +66,7 @@ class CandidateProcess:
         shutil.copyfile(program.library, self._library)
         self._connection: socket.socket | None = None
         self._replies: LineReader | None = None
+        self._end: int | None = None
         with socket.socket(socket.AF_UNIX) as listener:
             address = str(self._folder.path / "judge")
             listener.bind(address)
@@ -82,7 +83,9 @@ class CandidateProcess:
             try:
                 self._folder.belongs_to(self._process.pid)
                 self._connection = self._accept(listener)
-                self._replies = LineReader(self._connection, _REPLY_BYTES)
+                # A tool that was killed leaves a process behind that waits for it, and would be waited for.
+                self._end = os.pidfd_open(self._process.pid)
+                self._replies = LineReader(self._connection, _REPLY_BYTES, self._end)
             except BaseException:
                 self.close()
                 raise
@@ -108,10 +111,15 @@ class CandidateProcess:
             CandidateError: It failed after: ``timeout``, ``crash``, ``exit`` or ``protocol``.
         """
         assert self._connection is not None
+        assert self._replies is not None
         deadline = time.monotonic() + timeout
         try:
+            self._connection.settimeout(timeout)  # who does not listen must not hold the judge up either
             self._connection.sendall(json.dumps({"op": op, **request}).encode() + b"\n")
-            reply = read_reply(self._line(deadline, timeout))
+            reply = read_reply(self._replies.read(deadline))
+        except TimeoutError:
+            self._hung = True
+            raise self._fault("timeout", f"It did not finish within {timeout:.0f} s.") from None
         except OSError:
             raise self._ended() from None
         except ValueError:
@@ -147,6 +155,9 @@ class CandidateProcess:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
         if self._wrapped and not self._hung:
             self.lingered |= not ends_within(self._process, _REPORT_SECONDS)  # a second close finds it ended
         kill_group(self._process)
@@ -165,14 +176,6 @@ class CandidateProcess:
         raise InfrastructureError(
             f"The candidate's process did not start ({' '.join(map(str, self._process.args))[:200]})."  # type: ignore[arg-type]
         )
-
-    def _line(self, deadline: float, timeout: float) -> bytes:
-        assert self._replies is not None
-        try:
-            return self._replies.read(deadline)
-        except TimeoutError:
-            self._hung = True
-            raise self._fault("timeout", f"It did not finish within {timeout:.0f} s.") from None
 
     def _ended(self) -> CandidateError | InfrastructureError:
         """What the end of the process means."""

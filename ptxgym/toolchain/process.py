@@ -113,9 +113,10 @@ def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Whether a process ends in time; it is not waited for, so that its number stays its own for `kill_group`."""
     if process.returncode is not None:
         return True
-    descriptor = os.pidfd_open(process.pid)
+    descriptor, poll = os.pidfd_open(process.pid), select.poll()
+    poll.register(descriptor, select.POLLIN)
     try:
-        return bool(select.select([descriptor], [], [], max(0.0, seconds))[0])
+        return bool(poll.poll(1000 * max(0.0, seconds)))
     finally:
         os.close(descriptor)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -117,6 +118,30 @@ def test_folders_that_are_held_are_not_swept(monkeypatch):
         assert folder.exists()
     assert os.listdir(own) == []
     os.rmdir(own)
+
+
+def test_a_tool_that_is_killed_is_not_waited_for(program):
+    hang = "__attribute__((constructor)) void hang(void) { for (;;) pause(); }"
+    tool = ["/bin/sh", "-c", '"$@" & wait', "tool"]
+    start = time.monotonic()
+    with CandidateProcess(
+        program(f"#include <unistd.h>\n{hang} int run(void) {{ return 0; }}"), wrapper=tool
+    ) as process:
+        threading.Timer(1, os.kill, (process.pid, signal.SIGKILL)).start()
+        with pytest.raises(CandidateError, match="SIGKILL"):
+            process.load()
+    assert time.monotonic() - start < 10  # it is given 20 seconds
+
+
+def test_a_process_that_does_not_listen_holds_nobody_up(program):
+    start = time.monotonic()
+    with CandidateProcess(program("int run(void) { return 0; }")) as process:
+        process.load()
+        os.kill(process.pid, signal.SIGSTOP)
+        with pytest.raises(CandidateError) as caught:
+            process.ask("run", timeout=0.5, noise="x" * (1 << 22))  # more than a socket takes
+    assert caught.value.reason == "timeout"
+    assert time.monotonic() - start < 10
 
 
 def test_a_missing_symbol_is_the_candidates(program):
