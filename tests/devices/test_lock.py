@@ -50,7 +50,7 @@ def test_counters_belong_to_one_of_those_that_run_and_hold_off_who_times(lock: G
     counting, most, alone = [], [], []
 
     def count() -> None:
-        with lock.shared(), lock.counting():
+        with lock.counting(), lock.shared():
             counting.append(1)
             most.append(len(counting))
             time.sleep(0.03)
@@ -67,6 +67,25 @@ def test_counters_belong_to_one_of_those_that_run_and_hold_off_who_times(lock: G
         thread.join(timeout=10)
     assert most == [1, 1, 1, 1]
     assert alone == [0, 0]
+
+
+def test_who_has_the_gpu_alone_has_the_counters_too(lock: GpuLock):
+    counted = threading.Event()
+
+    def count() -> None:
+        with lock.counting():
+            counted.set()
+            with lock.shared():
+                pass
+
+    with lock.exclusive():
+        other = threading.Thread(target=count)
+        other.start()
+        assert counted.wait(10)
+        with lock.counting(), lock.shared():
+            pass
+    other.join(timeout=10)
+    assert not other.is_alive()
 
 
 def test_a_stream_of_runners_does_not_keep_out_one_that_times(lock: GpuLock):

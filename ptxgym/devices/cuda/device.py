@@ -114,7 +114,6 @@ class CudaDevice(Device):
     @contextmanager
     def session(self, program: Program, task: Task) -> Iterator[CudaSession]:
         """See :meth:`ptxgym.devices.device.Device.session`."""
-        # Starting a process takes as long as its context and needs no GPU. Ending it does.
         with self._open(program, task) as session, self._beside_others(), contextlib.closing(session):
             yield session
 
@@ -166,9 +165,9 @@ class CudaDevice(Device):
                     private=True,
                     run_seconds=_TOOL_SECONDS,
                 ) as session,
+                self._lock.counting(),  # whoever waits for them is not on the GPU yet, and keeps nobody from timing
                 self._beside_others(),
                 contextlib.closing(session),
-                self._lock.counting(),
             ):
                 session.bind(shape)
                 for _ in range(before):

@@ -82,7 +82,13 @@ class GpuLock:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Have the performance counters. Entered within :meth:`shared`, never the other way round."""
+        """Have the performance counters. Entered before :meth:`shared`, never within it.
+
+        Within :meth:`exclusive` nobody else can be using them, and who has them may be waiting to come in.
+        """
+        if self._has_all:
+            yield
+            return
         with _held(self._counters, fcntl.LOCK_EX):
             yield
 

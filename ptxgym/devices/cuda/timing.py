@@ -36,7 +36,7 @@ WARMUP, TIMED = 10, 50
 
 _CHECKED, _CHECKED_WHOLE = 20, 4
 _LEAST_WARMUP, _LEAST_TIMED = 1, 5
-_PATIENCE = {"warmup": 1.0, "timed": 5.0}
+_PATIENCE = {"warmup": 0.5, "timed": 2.5}
 """Seconds of the candidate's, after which the least number of rounds is enough, and every round is looked at."""
 
 _LOOKED_AT = 64
