@@ -36,5 +36,7 @@ part oracle 200 "$python" -m ptxgym run --env 'PTXBench-*-H100*' --policy oracle
 part report 60 "$python" -m ptxgym report "$out/oracle" --out "$out/report"
 part tile 400 "$python" -m benchmarks.tile_policy --out "$out/tile"
 part lora 150 "$python" -m benchmarks.fixit_train --json "$out/fixit.json"
-part soak 600 "$python" -m tests.adversarial.soak --device cuda --evaluations 300 --seed 7 --within 540
+part parts 150 "$python" -m benchmarks.verdict_parts
+part neighbours 150 "$python" -m benchmarks.neighbours
+part soak 1200 "$python" -m tests.adversarial.soak --device cuda --evaluations 300 --seed 7 --log "$out/soak.jsonl"
 exit $failed

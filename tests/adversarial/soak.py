@@ -78,6 +78,8 @@ class Outcome:
     """What was seen."""
 
     judged: int = 0
+    not_begun: int = 0
+    """Evaluations for which there was no time."""
     disturbed: int = 0
     judges_killed: int = 0
     candidates_killed: int = 0
@@ -95,6 +97,7 @@ class Outcome:
         """As text."""
         rows = [
             ("evaluations", self.judged),
+            ("not begun", self.not_begun),
             ("disturbed, and made again", self.disturbed),
             ("judges killed", self.judges_killed),
             ("candidates killed", self.candidates_killed),
@@ -317,6 +320,7 @@ def soak(
                 for wrong in outcome.wrong[told:]:  # at once: a soak may be ended before its table
                     say(wrong)
                     told += 1
+        outcome.not_begun = waiting.qsize()
         outcome.left += _orphans()
         scratch._SETTLED_SECONDS = 0
         tempfile.tempdir = str(folder / "judges")

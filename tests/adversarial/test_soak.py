@@ -25,7 +25,7 @@ def test_a_short_soak_on_the_simulator() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_soak_on_a_gpu() -> None:
     table = _soak("--device", "cuda", "--evaluations", "300", "--seed", "7")
     assert table["judges killed"] > 5
