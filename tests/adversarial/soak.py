@@ -29,25 +29,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ptxgym.devices import candidate
-from ptxgym.evaluation import STAGES, EvaluationOptions, Evaluator, StageName
+from ptxgym.evaluation import STAGES, StageName
 from ptxgym.tasks import get_task
 from ptxgym.toolchain import compile_source, read_source, scratch
 
-from .suite import ATTACKS, FOLDER, HONEST, REFUSES_WORKLOAD, ROOT, Attack, expected_status, impatience, judge, source
+from .soak_judge import TASK, Answer, Judge, Verdict, Where
+from .suite import ATTACKS, FOLDER, HONEST, REFUSES_WORKLOAD, Attack, expected_status, source
 
-Where = Literal["simulator", "cuda"]
 Say = Callable[[str], None]
-Verdict = tuple[str, str, str]
-"""(stage, reason, status) of the first failure; empty strings and the status where nothing failed."""
 
-_TASK = "PTXBench-GEMM-H100"
-_ITEM_SECONDS = 180.0
 _LATEST_KILL = 2.5
 _KILLED_JUDGES, _KILLED_CANDIDATES = 0.06, 0.12
 _SETTLE_SECONDS = 15.0
-_WARM = 5
-"""Evaluations of a judge before its memory and descriptors must stay as they are."""
-_MORE_BYTES, _MORE_DESCRIPTORS = 256 << 20, 4
+_MORE_BYTES = 256 << 20
+"""Of the GPU's memory."""
 _SET_CHILD_SUBREAPER = 36
 _SAY_SECONDS = 10.0
 
@@ -109,115 +104,7 @@ class Outcome:
         return "\n".join([*(f"{name:<28}{value:>8}" for name, value in rows), *self.wrong, *self.growth, *self.left])
 
 
-# --- a judge ---------------------------------------------------------------------------------------------------------
-
-
-def serve(where: Where, folder: Path) -> None:
-    """Judge what comes in by line, as a process that may be killed at any time."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    with impatience(folder) if where == "simulator" else contextlib.nullcontext():
-        tempfile.tempdir = str(folder)
-        for line in sys.stdin:
-            order = json.loads(line)
-            path = Path(order["path"])
-            if where == "simulator":
-                evaluation = judge(path)
-            else:
-                evaluation = _evaluator(tuple(order["stages"])).evaluate(source(path))
-            failed = evaluation.failed_stage
-            verdict = (failed.stage, failed.reason) if failed else ("", "")
-            unlike = failed or next((stage for stage in evaluation.stages if stage.status == "unknown"), None)
-            said = {
-                "verdict": [*verdict, evaluation.status],
-                "message": unlike.message if unlike else "",
-                "seconds": {stage.stage: round(stage.seconds, 2) for stage in evaluation.stages if stage.seconds},
-            }
-            print(json.dumps({**said, **_size()}), file=answers, flush=True)
-
-
-@functools.cache
-def _evaluator(stages: tuple[StageName, ...]) -> Evaluator:
-    return Evaluator(get_task(_TASK), EvaluationOptions(device="cuda", cache=False, stages=stages))
-
-
-def _size() -> dict[str, int]:
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return {"bytes": resident, "descriptors": len(os.listdir("/proc/self/fd"))}
-
-
-class Judge:
-    """A judge's process.
-
-    Args:
-        where: The device.
-        folder: For its files.
-        gpu: The only one that it sees, as nvidia-smi names it; empty for what this process sees.
-    """
-
-    def __init__(self, where: Where, folder: Path, gpu: str = "") -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--serve", str(folder), "--device", where],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
-        )
-        self.sizes: list[dict[str, int]] = []
-        self.message = ""
-        """What the last evaluation said of the stage that failed or could not tell."""
-        self.seconds: dict[str, float] = {}
-        """How long its stages took."""
-
-    def evaluate(self, item: Item) -> Verdict | None:
-        """Its verdict; None when the judge was killed over it."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        order = {"path": str(item.path), "stages": item.stages}
-        watchdog = threading.Timer(_ITEM_SECONDS, self.process.kill)
-        watchdog.start()
-        try:
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            watchdog.cancel()
-        if not line:
-            return None
-        reply = json.loads(line)
-        self.message, self.seconds = reply["message"], reply["seconds"]
-        self.sizes.append(reply)
-        return tuple(reply["verdict"])
-
-    def grew(self) -> str:
-        """How it grew, empty when it did not."""
-        warm = self.sizes[_WARM - 1 :]
-        if len(warm) < 2:
-            return ""
-        bytes_, descriptors = (warm[-1][key] - warm[0][key] for key in ("bytes", "descriptors"))
-        if bytes_ <= _MORE_BYTES and descriptors <= _MORE_DESCRIPTORS:
-            return ""
-        return f"a judge grew by {bytes_ >> 20} MiB and {descriptors} descriptors over {len(warm)} evaluations"
-
-    def close(self) -> None:
-        """End it as one that is done."""
-        with contextlib.suppress(BrokenPipeError):
-            if self.process.stdin:
-                self.process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(20)
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-
-
 def _silent(_: str) -> None: ...
-
-
-# --- the soak --------------------------------------------------------------------------------------------------------
 
 
 def plan(where: Where, count: int, seed: int) -> list[Item]:
@@ -336,7 +223,7 @@ def soak(
 
 
 def _compile(path: Path) -> None:
-    compile_source(read_source(source(path)), get_task(_TASK))
+    compile_source(read_source(source(path)), get_task(TASK))
 
 
 def _work(
@@ -359,24 +246,24 @@ def _work(
         if item.kill:
             disturber.start()
         begun = time.monotonic()
-        verdict = judge_.evaluate(item)
+        answer = judge_.evaluate(item.path, item.stages)
         disturber.cancel()
         if item.kill:
             disturber.join()
         seen: dict[str, Any] = {
             "file": item.path.stem,
             "expected": item.expected,
-            "verdict": verdict,
+            "verdict": answer and answer.verdict,
             "killed": item.kill if killed.is_set() else "",
             "ended": round(time.time(), 2),
             "lasted": round(time.monotonic() - begun, 2),
-            "seconds": judge_.seconds if verdict else {},
-            "message": judge_.message if verdict else "",
+            "seconds": answer and answer.seconds,
+            "message": answer and answer.message,
         }
         with lock:
-            _count(item, verdict, killed.is_set(), where, outcome, waiting, judge_.message)
+            _count(item, answer, killed.is_set(), where, outcome, waiting)
             log(json.dumps(seen))
-        if verdict is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
+        if answer is None or (killed.is_set() and item.kill == "judge"):  # perhaps just after it had answered
             judge_.close()
             judge_ = start_judge()
     judge_.close()
@@ -386,26 +273,25 @@ def _work(
 
 def _count(
     item: Item,
-    verdict: Verdict | None,
+    answer: Answer | None,
     killed: bool,
     where: Where,
     outcome: Outcome,
     waiting: queue.SimpleQueue[Item],
-    message: str,
 ) -> None:
     outcome.judged += 1
     outcome.judges_killed += killed and item.kill == "judge"
     outcome.candidates_killed += killed and item.kill == "candidate"
-    name = f"{item.path.stem}: expected {item.expected}, got {verdict}"
-    if verdict is None and not (killed and item.kill == "judge"):
+    name = f"{item.path.stem}: expected {item.expected}, got {answer and answer.verdict}"
+    if answer is None and not (killed and item.kill == "judge"):
         outcome.wrong.append(f"{name}: the judge ended or did not end")
     elif killed:
         outcome.disturbed += 1
         waiting.put(dataclasses.replace(item, kill=""))
-        if verdict and item.hostile and verdict[2] == "passed":
+        if answer and item.hostile and answer.verdict[2] == "passed":
             outcome.wrong.append(f"{name}, after its candidate was killed")
-    elif verdict and not right(item, verdict, where):
-        outcome.wrong.append(f"{name}: {message[:300]}")
+    elif answer and not right(item, answer.verdict, where):
+        outcome.wrong.append(f"{name}: {answer.message[:300]}")
 
 
 def _disturb(judge_: int, kill: str, killed: threading.Event) -> None:
@@ -485,11 +371,7 @@ def main() -> int:
         "--log", type=Path, help="append a line of JSON for every evaluation: verdict, seconds, message"
     )
     parser.add_argument("--brief", action="store_true", help="five evaluations on the simulator, with kills")
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        serve(options.device, options.serve)
-        return 0
     items = brief() if options.brief else plan(options.device, options.evaluations, options.seed)
     judges = options.judges or min(8 * max(1, len(gpus()) if options.device == "cuda" else 1), os.cpu_count() or 1)
     say = functools.partial(print, file=sys.stderr, flush=True)
