@@ -39,7 +39,7 @@ args = parser.parse_args()
 if args.tasks:
     rows = [row for row in read_rows(args.tasks) if row["split"] == "train"]
 else:
-    rows = make_rows(["PTXBench-*-H100"], splits=["train"], level="parameters", answers="tool", max_turns=args.turns)
+    rows = make_rows(["PTXBench-*-H100"], splits=["train"], answers="tool", max_turns=args.turns, device=args.device)
 
 # 2. The model.
 if args.smoke:

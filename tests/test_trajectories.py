@@ -1,8 +1,9 @@
 import pytest
 
+from ptxgym.envs import KernelEnv
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import EvaluationOptions, Evaluator
-from ptxgym.tasks import get_task
+from ptxgym.tasks import get_task, on_probes
 from ptxgym.trajectories import append_record, make_record, read_records, reproduce
 
 OPTIONS = EvaluationOptions(device="none")
@@ -30,6 +31,13 @@ def test_a_line_cut_off_by_a_crash_is_passed_over_and_another_is_named(tmp_path,
     path.write_bytes(b"{}\n" + whole)
     with pytest.raises(MisuseError, match=r"r\.jsonl:1"):
         list(read_records(path))
+
+
+def test_a_submission_on_the_probe_shapes_is_judged_again_like_any_other():
+    env = KernelEnv(on_probes(get_task("PTXBench-GEMM-H100")), device="none")
+    env.reset()
+    env.step("int x = ;")
+    assert reproduce(env.history[0]).differences == ()
 
 
 def test_a_second_judgement_reproduces_or_says_what_differs(record):

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Literal, SupportsFloat, cast
 
 import gymnasium as gym
+import numpy as np
 from pydantic import ValidationError
 
 from ptxgym.envs.observation import Observation, make_info, make_observation, observation_space
@@ -132,8 +133,7 @@ class KernelEnv(gym.Env[Observation, str]):
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise MisuseError(f"render_mode={render_mode!r} is none of {self.metadata['render_modes']}.")
-        if max_turns < 1:
-            raise MisuseError(f"max_turns={max_turns} leaves no turn.")
+        _check_arguments(max_turns, target_speedup, stages, knowledge, shaping, pool)
         self.task = get_task(task) if isinstance(task, str) else task
         self.options = _options(
             device=device,
@@ -151,7 +151,8 @@ class KernelEnv(gym.Env[Observation, str]):
         self.action_space = Source(MAX_SOURCE_BYTES)
         self.observation_space = observation_space(max_turns)
         self.history: list[EvaluationRecord] = []
-        """Every submission of this episode, in order; each can be judged again (``ptxgym validate``)."""
+        """Every submission of this episode, in order; each can be judged again (``ptxgym validate``) where the task is
+        of the catalogue."""
         self.shaping = Shaping(gamma=shaping) if isinstance(shaping, (int, float)) else shaping
         self.pool = pool
         self.trajectory = uuid.uuid4().hex
@@ -279,6 +280,26 @@ class KernelEnv(gym.Env[Observation, str]):
         self._text = text
         if self.render_mode == "human":
             print(text)
+
+
+def _check_arguments(
+    max_turns: object, target_speedup: object, stages: object, knowledge: object, shaping: object, pool: object
+) -> None:
+    """Refuse what would fail only when an episode ends, when its verdicts would be lost."""
+    whole = isinstance(max_turns, (int, np.integer)) and max_turns >= 1
+    number = isinstance(target_speedup, (int, float)) and target_speedup > 0
+    shaped = shaping is None or isinstance(shaping, (int, float, Shaping))
+    pooled = pool is None or hasattr(pool, "submit")
+    for name, value, good, wanted in (
+        ("max_turns", max_turns, whole, "a whole number from 1"),
+        ("target_speedup", target_speedup, number, "a number above 0; with infinity no speedup ends an episode"),
+        ("stages", stages, not isinstance(stages, str), "a collection of stages' names"),
+        ("knowledge", knowledge, isinstance(knowledge, str), "a level's name or a text"),
+        ("shaping", shaping, shaped, "a discount or a Shaping"),
+        ("pool", pool, pooled, "a pool; PoolClient(path) makes one of a socket"),
+    ):
+        if not good:
+            raise MisuseError(f"{name}={value!r} is not {wanted}.")
 
 
 def _options(**values: Any) -> EvaluationOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxgym.evaluation import WORK_FRACTION_LIMIT, EvaluationOptions
+from ptxgym.evaluation import WORK_FRACTION_LIMIT, EvaluationOptions, StageName
 from ptxgym.tasks import Task, format_shape
 
 _PROMPT = """\
@@ -22,15 +22,14 @@ Thrust) may not. Take driver functions such as cuTensorMapEncodeTiled from cudaG
 {shape}: {workload}
 {probes}
 Judged in this order:
-1. It compiles with nvcc -O3 -std=c++17 for compute_{target}.
-2. A memory checker finds no error.
-3. Every output is right on secret inputs: |error| ≤ {absolute:g} + {relative:g}·|reference| for every element, and
-   ‖error‖ ≤ {norm:g}·‖reference − mean‖, against a higher-precision reference. Inputs must not change.
-4. {instructions}
-5. {timing}
+{stages}
 
 Submit the whole source each time.
 """
+
+_CORRECTNESS = """\
+Every output is right on secret inputs: |error| ≤ {absolute:g} + {relative:g}·|reference| for every element, and
+   ‖error‖ ≤ {norm:g}·‖reference − mean‖, against a higher-precision reference. Inputs must not change."""
 
 _RULES = {
     "work": "Target instructions do the work: {family}. Tensor instructions of this family must execute at least "
@@ -67,6 +66,17 @@ def task_prompt(
         timed: Whether a submission can get a time where it is judged.
     """
     probes = " and ".join(format_shape(shape) for shape in task.probes)
+    rule, tolerance = _RULES[options.instruction_rule], task.tolerance
+    stages: dict[StageName, str] = {
+        "compile": f"It compiles with nvcc -O3 -std=c++17 for compute_{task.architecture.target}.",
+        "memory": "A memory checker finds no error.",
+        "correctness": _CORRECTNESS.format(
+            absolute=tolerance.absolute, relative=tolerance.relative, norm=tolerance.norm
+        ),
+        "instructions": rule.format(family=task.architecture.instructions, share=WORK_FRACTION_LIMIT),
+        "timing": (_TIMED if timed else _UNTIMED).format(target_speedup=target_speedup, max_turns=max_turns),
+    }
+    told = [text for stage, text in stages.items() if stage in ("compile", *options.stages, "timing")]
     text = _PROMPT.format(
         gpu=task.architecture.gpu,
         architecture=task.architecture.name,
@@ -77,13 +87,7 @@ def task_prompt(
         signature=task.operator.signature(),
         shape="Timed shape" if timed else "Shape",
         workload=format_shape(task.workload),
-        probes=f"Also checked, unless run returns an error for it: {probes}\n" if options.shapes == "all" else "",
-        absolute=task.tolerance.absolute,
-        relative=task.tolerance.relative,
-        norm=task.tolerance.norm,
-        instructions=_RULES[options.instruction_rule].format(
-            family=task.architecture.instructions, share=WORK_FRACTION_LIMIT
-        ),
-        timing=(_TIMED if timed else _UNTIMED).format(target_speedup=target_speedup, max_turns=max_turns),
+        probes=f"Also checked: {probes}; run may refuse one of them, not all\n" if options.shapes == "all" else "",
+        stages="\n".join(f"{number}. {text}" for number, text in enumerate(told, start=1)),
     )
     return f"{text}\n{knowledge}".rstrip() + "\n"

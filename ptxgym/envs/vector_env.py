@@ -40,7 +40,7 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         pool: EvaluationPool | PoolClient | None = None,
         **kwargs: Any,
     ) -> None:
-        self.envs = [KernelEnv(**kwargs) for _ in range(num_envs)]
+        self.envs = [KernelEnv(pool=pool, **kwargs) for _ in range(num_envs)]
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**KernelEnv.metadata, "autoreset_mode": self.autoreset_mode}
@@ -50,22 +50,30 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._over = np.zeros(num_envs, dtype=np.bool_)
+        self._last: list[Observation] = []
         self._owns_pool = pool is None
         self._pool = EvaluationPool() if pool is None else pool
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, _Infos]:
-        """Begin an episode everywhere, or where ``options["reset_mask"]`` is true."""
-        if isinstance(seed, list):
-            seeds: list[int | None] = seed
+        """Begin an episode everywhere, or where ``options["reset_mask"]`` is true.
+
+        Raises:
+            MisuseError: There are more or fewer seeds than environments, the mask is none of them, or it leaves out
+                an environment that never began.
+        """
+        if seed is None or isinstance(seed, (int, np.integer)):
+            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
         else:
-            seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
-        mask = (options or {}).get("reset_mask")
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise MisuseError(f"{self.num_envs} seeds are expected, one for each environment; got {len(seeds)}.")
+        chosen = self._chosen((options or {}).get("reset_mask"))
         infos: _Infos = {}
         observations = []
         for number, env in enumerate(self.envs):
-            if mask is not None and not mask[number]:
+            if not chosen[number]:
                 observations.append(self._last[number])
                 continue
             observation, info = env.reset(seed=seeds[number])
@@ -107,6 +115,17 @@ class KernelVectorEnv(gym.vector.VectorEnv[Observation, Sequence[str], np.ndarra
             self._pool.close()
         for env in self.envs:
             env.close()
+
+    def _chosen(self, mask: object) -> np.ndarray[Any, Any]:
+        """Which environments a reset is of."""
+        if mask is None:
+            return np.ones(self.num_envs, dtype=np.bool_)
+        chosen = np.asarray(mask)
+        if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_ or not chosen.any():
+            raise MisuseError(f"reset_mask: {self.num_envs} booleans are expected, one of them True; got {mask!r}.")
+        if not self._last:
+            raise MisuseError("The first reset is of all environments; leave reset_mask out.")
+        return chosen
 
     def _submit(self, actions: Sequence[str]) -> list[Future[Evaluation] | None]:
         """A step's submissions; None for an environment that begins anew."""

@@ -14,6 +14,7 @@ from ptxgym.evaluation.records import (
     InstructionEvidence,
     MemoryEvidence,
     OutputComparison,
+    StageName,
     StageResult,
     TimingEvidence,
 )
@@ -21,8 +22,14 @@ from ptxgym.toolchain.names import source_name
 
 MAX_FEEDBACK_CHARACTERS = 6000
 
+_CLAIMS: dict[StageName, str] = {
+    "correctness": "correct",
+    "memory": "memory-clean",
+    "instructions": "done by the target instructions",
+}
+"""What a stage that passed says of a kernel, in the order of the verdict."""
+
 _VERDICTS = {
-    "passed": "PASSED: correct, memory-clean, and done by the target instructions.",
     "invalid_action": "INVALID ACTION: this is not a source that can be compiled.",
     "compile_error": "COMPILE ERROR",
     "memory_error": "MEMORY ERROR: the memory checker found errors.",
@@ -49,7 +56,14 @@ def feedback(evaluation: Evaluation) -> str:
 
 
 def _verdict(evaluation: Evaluation) -> str:
-    verdict, memory = _VERDICTS[evaluation.status], evaluation.stage("memory").evidence
+    if evaluation.status != "passed":
+        return _VERDICTS[evaluation.status]
+    claims = [claim for stage, claim in _CLAIMS.items() if evaluation.stage(stage).status == "passed"]
+    if not claims:
+        return "PASSED: it compiles, and nothing more was asked."
+    *first, last = claims
+    verdict = f"PASSED: {', '.join(first)}{',' * (len(first) > 1)}{' and ' * bool(first)}{last}."
+    memory = evaluation.stage("memory").evidence
     if isinstance(memory, MemoryEvidence) and memory.warnings:
         return verdict.replace("memory-clean", "no memory error (but see the warnings)")
     return verdict

@@ -80,7 +80,10 @@ class PoolClient:
             MisuseError: There is no such task or device, or the client belongs to another process.
         """
         if os.getpid() != self._pid:
-            raise MisuseError("A PoolClient belongs to the process that made it; make one after the fork.")
+            raise MisuseError(
+                "A PoolClient belongs to the process that made it: make one after the fork, or start processes by "
+                "spawn (Gymnasium's AsyncVectorEnv: context='spawn'), where a pickled one connects anew."
+            )
         request = Request(
             operation="submit",
             number=next(self._numbers),

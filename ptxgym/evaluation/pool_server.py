@@ -67,11 +67,11 @@ class PoolServer:
         MisuseError: The path is too long for a socket, or something is there already.
     """
 
-    def __init__(self, pool: EvaluationPool, path: Path | None = None, tasks: Iterable[Task] = ()) -> None:
+    def __init__(self, pool: EvaluationPool, path: Path | str | None = None, tasks: Iterable[Task] = ()) -> None:
         self.pool = pool
         self._own = {task.id: task for task in tasks}
         self._folder = None if path else Path(tempfile.mkdtemp(prefix="ptxgym-pool-"))
-        self.path = path or Path(self._folder or "", "socket")
+        self.path = Path(path) if path else Path(self._folder or "", "socket")
         """Where clients connect."""
         if len(str(self.path).encode()) > _LONGEST_PATH:
             raise MisuseError(f"{self.path} is longer than the {_LONGEST_PATH} bytes of a socket's path.")

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ptxgym.devices import Device, InstructionReport, KernelExecution, Regime, Session
-from ptxgym.errors import CandidateError, InfrastructureError
+from ptxgym.devices import Device, InstructionReport, KernelExecution, MemoryReport, Regime, Session
+from ptxgym.errors import CandidateError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
     CompileEvidence,
@@ -59,11 +59,15 @@ class Case:
     def checked_shapes(self) -> tuple[Shape, ...]:
         """Shapes for correctness: probes and workload, as far as asked for and feasible."""
         probes = self.task.probes if self.probes or not self.device.runs_workload else ()
-        return (*probes, self.task.workload) if self.device.runs_workload else probes
+        return (*probes, *self.workload())
+
+    def workload(self) -> tuple[Shape, ...]:
+        """The workload, where the device can run it."""
+        return (self.task.workload,) if self.device.runs_workload else ()
 
     def counted_shapes(self) -> tuple[Shape, ...]:
         """Shapes on which instructions may be counted: the workload, else a probe."""
-        return (self.task.workload,) if self.device.runs_workload else self.task.probes
+        return self.workload() or self.task.probes
 
     def draw_inputs(self, shape: Shape) -> Tensors:
         """Draw normal inputs outside a session."""
@@ -104,9 +108,14 @@ def compile_stage(program: Program, task: Task) -> StageResult:
 
 
 def memory_stage(case: Case) -> StageResult:
-    """A memory checker over the small shapes; a shape that ``run`` refuses says nothing."""
-    reports, shapes, refused = [], [], []
-    for shape in case.small_shapes():
+    """A memory checker over the small shapes; where ``run`` refuses all of them, over the workload."""
+    reports: list[MemoryReport] = []
+    shapes, refused = [], []
+    small = case.small_shapes()
+    large = [shape for shape in case.workload() if shape not in small]
+    for shape in (*small, *large):
+        if reports and shape in large:
+            break
         inputs = case.draw_inputs(shape)
         try:
             reports.append(case.device.check_memory(case.program, case.task, shape, inputs))
@@ -125,7 +134,7 @@ def memory_stage(case: Case) -> StageResult:
     if any(report.errors for report in reports):
         return result("failed", "memory_error", f"{reports[-1].tool} reported {reports[-1].errors} errors.")
     if not reports:
-        return result("unknown", "refused", "run refuses every shape on which memory is checked.")
+        return result("failed", "refused", _refuses(refused))
     if not all(report.complete for report in reports):
         return result("unknown", "infrastructure", f"{reports[-1].tool} did not finish its report.")
     return result("passed")
@@ -159,10 +168,19 @@ def correctness_stage(case: Case) -> StageResult:
         confinement=confinement,
     )
     reason, message = _correctness_reason(evidence)
-    status: Literal["passed", "failed", "unknown"] = "failed" if reason else "passed"
     if not comparisons:
-        status, reason, message = "unknown", "refused", "run refuses every shape that this device can run."
-    return StageResult(stage="correctness", status=status, reason=reason, message=message, evidence=evidence)
+        reason, message = "refused", _refuses(refused)
+    return StageResult(
+        stage="correctness",
+        status="failed" if reason else "passed",
+        reason=reason,
+        message=message,
+        evidence=evidence,
+    )
+
+
+def _refuses(shapes: list[str]) -> str:
+    return f"run refuses every shape that this device can run: {' and '.join(shapes)}. Support at least one of them."
 
 
 def _compare_shape(
@@ -279,7 +297,7 @@ def count_instructions(case: Case) -> InstructionReport:
             if error.reason != "refused" or shape is case.task.workload:
                 raise
     if not reports:
-        raise InfrastructureError("run refuses every shape that this device can run.")
+        raise CandidateError("refused", _refuses([format_shape(shape) for shape in case.counted_shapes()]))
     return min(reports, key=lambda report: instruction_evidence(report, case.program, case.task).work_fraction)
 
 

@@ -25,6 +25,9 @@ def export(
     variant: Annotated[list[str] | None, typer.Option(help="base, a hint's name, or all; repeatable.")] = None,
     answers: Annotated[str, typer.Option(help="text: the kernel in the answer; tool: submit_kernel.")] = "text",
     turns: Annotated[int, typer.Option(help="Submissions per episode.")] = 8,
+    device: Annotated[
+        str, typer.Option(help="Where they will be judged: simulator, or none for a GPU elsewhere.")
+    ] = "none",
 ) -> None:
     """Write prompts, splits and an order of difficulty: all that a trainer needs."""
     from collections import Counter
@@ -45,6 +48,7 @@ def export(
         variants=variant or ("base",),
         answers=cast("Any", answers),
         max_turns=turns,
+        device=device,
     )
     if not rows:
         raise MisuseError("Nothing is left of the tasks by these splits, phases and variants.")

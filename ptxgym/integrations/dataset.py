@@ -63,6 +63,7 @@ def make_rows(
     variants: Sequence[str] = ("base",),
     answers: Answers = "text",
     max_turns: int = 8,
+    device: str = "none",
 ) -> list[Row]:
     """The rows of a data set, from easy to hard.
 
@@ -74,9 +75,11 @@ def make_rows(
         variants: Names of prompt variants; a task without one is left out of it. ``all`` stands for every one.
         answers: How the policy submits; it decides the system message.
         max_turns: Submissions per episode, which prompts name.
+        device: Where submissions will be judged, as for :class:`ptxgym.envs.KernelEnv`. With ``simulator`` no prompt
+            promises a time; with ``none`` those of the phase ``workload`` do, as for a GPU that is elsewhere.
 
     Raises:
-        MisuseError: A pattern matches no task, or a name is unknown.
+        MisuseError: A pattern matches no task, a name is unknown, or the device is not here.
     """
     import knowledge
 
@@ -87,7 +90,7 @@ def make_rows(
     chosen.sort(key=_difficulty)
     system = _system(answers)
     rows = [
-        _row(task, phase, level, variant, system, max_turns)
+        _row(task, phase, level, variant, system, max_turns, device)
         for family in FAMILIES
         for phase in PHASES
         for task in chosen
@@ -153,13 +156,13 @@ def _variants(task: Task, wanted: Sequence[str]) -> list[str]:
     return [name for name in known if "all" in wanted or name in wanted]
 
 
-def _row(task: Task, phase: Phase, level: str, variant: str, system: str, max_turns: int) -> Row:
+def _row(task: Task, phase: Phase, level: str, variant: str, system: str, max_turns: int, device: str) -> Row:
     from knowledge import estimate_tokens
 
     settings = EpisodeSettings.of(
         {
             "task": task.id,
-            "device": "none",
+            "device": device,
             "phase": phase,
             "knowledge": level,
             "variant": variant,

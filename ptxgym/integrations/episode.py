@@ -7,7 +7,6 @@ limits.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from ptxgym.errors import MisuseError
 from ptxgym.evaluation import STAGES, Evaluation
 from ptxgym.evaluation.pool_client import PoolClient
 from ptxgym.rewards import Reward, counted_speedup
-from ptxgym.tasks import TASKS, Task, get_task
+from ptxgym.tasks import get_task, on_probes
 from ptxgym.toolchain import Record
 
 Phase = Literal["probes", "workload"]
@@ -60,8 +59,8 @@ class EpisodeSettings(Record):
     """A level of the knowledge pack, for prompts that are made here and not by the data."""
     variant: str = "base"
     pool: str = ""
-    """The socket of a :class:`ptxgym.evaluation.pool_server.PoolServer` that judges for all workers of this host. It
-    must know :func:`probe_tasks`. A pool of this process goes into ``env``."""
+    """The socket of a :class:`ptxgym.evaluation.pool_server.PoolServer` that judges for all workers of this host. A
+    pool of this process goes into ``env``."""
     env: Mapping[str, Any] = Field(default_factory=dict)
     """Further arguments of :class:`ptxgym.envs.KernelEnv`, e.g. ``instruction_rule`` or ``pool``. Not ``shaping``: the
     gains of a trajectory pay progress already."""
@@ -206,7 +205,7 @@ def make_env(settings: EpisodeSettings) -> KernelEnv:
     if "shaping" in more:
         raise MisuseError("env: shaping has no place here; a trajectory's gains pay progress already.")
     if settings.phase == "probes":
-        task = _on_probes(task)
+        task = on_probes(task)
         more = {"stages": tuple(stage for stage in STAGES if stage != "timing"), **more}
     if settings.pool:
         more = {"pool": _pool_client(settings.pool, os.getpid()), **more}
@@ -222,16 +221,6 @@ def make_env(settings: EpisodeSettings) -> KernelEnv:
         )
     except TypeError as error:  # an argument that KernelEnv does not have
         raise MisuseError(f"{error}.") from None
-
-
-def _on_probes(task: Task) -> Task:
-    """The task with its last probe shape in the workload's place, under an id of its own."""
-    return dataclasses.replace(task, id=f"{task.id}@probes", workload=task.probes[-1])
-
-
-def probe_tasks() -> tuple[Task, ...]:
-    """The tasks of the phase ``probes``."""
-    return tuple(_on_probes(task) for task in TASKS.values())
 
 
 @functools.cache

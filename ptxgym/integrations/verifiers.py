@@ -136,6 +136,7 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
             level=config.level,
             variants=config.variants,
             max_turns=config.max_turns,
+            device=config.task.settings.get("device", "none"),
         )
         for row in rows:
             system, user = (message["content"] for message in row["prompt"])

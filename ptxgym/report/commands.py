@@ -14,7 +14,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or imported ones.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
 ) -> None:
-    """Write a report of runs: one page of tables and figures, a page per trajectory, every figure as an SVG file."""
+    """Write a report of runs: one page of tables and figures, a page per trajectory, every figure as SVG and PNG."""
     try:
         from ptxgym.report.page import write_report
     except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from ptxgym.errors import MisuseError
 from ptxgym.metrics import BUDGET, Turn, make_turn
 from ptxgym.report.published import FIRST
 from ptxgym.report.text import visible
+from ptxgym.rewards import TARGET_SPEEDUP
 from ptxgym.runs.coverage import coverage
 from ptxgym.runs.records import (
     SETTINGS,
@@ -58,6 +59,8 @@ class RunFacts:
     """How its model was adapted, or helped in context; empty for the model as it is."""
     knowledge: str = ""
     """The level of knowledge in its prompts; empty where the run did not keep it."""
+    settings: tuple[str, ...] = ()
+    """The settings that change its shares and are not the usual ones, in words."""
     unfinished: str = ""
     """What of its plan is not there; empty when all was played."""
 
@@ -70,6 +73,7 @@ class RunFacts:
             columns = " / ".join(f"≤{min(first, self.budget)}" for first in FIRST)
             found.append(f"{self.budget} turns allowed: {columns}")
         found += [f"knowledge: {self.knowledge}"] * bool(self.knowledge)
+        found += self.settings
         found += ["not finished"] * bool(self.unfinished)
         return tuple(found)
 
@@ -85,6 +89,10 @@ class RunFacts:
             self.cost += record.usage.cost
         else:
             self.unpriced += bool(record.model)
+
+
+_USUAL = {"target_speedup": TARGET_SPEEDUP, "instruction_rule": "work", "shapes": "all", "regime": "hot"}
+"""Settings that decide what counts, or when a trajectory ends, by what they are unless somebody chose."""
 
 
 def turn_of_record(record: TurnRecord, budget: int = BUDGET, adaptation: str = "") -> Turn:
@@ -148,6 +156,10 @@ def read_trajectories(path: Path, facts: RunFacts) -> Iterator[list[TurnRecord]]
         facts.budget = settings.max_turns
         facts.adaptation = str(settings.policy_settings.get("adaptation", ""))
         facts.knowledge = visible(settings.knowledge)
+        asked = {name: settings.env_settings.get(name, usual) for name, usual in _USUAL.items()}
+        facts.settings = tuple(
+            f"{name.replace('_', ' ')}: {visible(str(value))}" for name, value in asked.items() if value != _USUAL[name]
+        )
     stops = read_stops(folder)
     facts.without_turns = sum(stop.turn == 0 and bool(stop.stop) for stop in stops.values())
     open_ones: dict[TrajectoryKey, dict[int, TurnRecord]] = {}

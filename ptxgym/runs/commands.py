@@ -113,7 +113,7 @@ def show(
     turns = [record for record in view.select(folder, number) if turn in (None, record.turn)]
     if not turns:
         raise MisuseError(
-            f"Trajectory {number} has no turn {turn}." if turn else f"Trajectory {number} has no turn yet."
+            f"Trajectory {number} has no turn yet." if turn is None else f"Trajectory {number} has no turn {turn}."
         )
     if as_json:
         for record in turns:

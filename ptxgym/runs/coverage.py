@@ -52,7 +52,7 @@ def coverage(
         planned=len(record.plan),
         max_turns=record.max_turns,
         begun=len(begun),
-        ended=sum(stop.final for stop in stops.values()),
+        ended=sum(stop.final and turns.get(key, 0) >= stop.turn for key, stop in stops.items()),
         turns=sum(turns.values()),
         absent=tuple(env for env in record.envs if env not in played),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -147,8 +148,10 @@ class _Harness:
         planned = list(trajectories(self.record))
         ended = read_stops(self.folder)
         done: set[TrajectoryKey] = {key for key, stop in ended.items() if stop.final}
+        kept: Counter[TrajectoryKey] = Counter()
         for turn in read_turns(self.folder):
             self.tally.add(turn)
+            kept[turn.key] += 1
             if turn.terminated or turn.truncated:
                 self._past.pop(turn.key, None)
                 if turn.key not in done:  # killed between the two lines
@@ -156,6 +159,12 @@ class _Harness:
                     self._stop(turn.key, turn.turn, turn.stop, "")
             elif turn.key not in done:
                 self._past.setdefault(turn.key, []).append(turn)
+        if lost := [key for key in done if key in ended and kept[key] < ended[key].turn]:
+            raise MisuseError(
+                f"{self.folder / TURNS} lacks turns of {len(lost)} trajectories that had ended, among them "
+                f"{lost[0].env}, variant {lost[0].variant}, trajectory {lost[0].trajectory}: it was cut or copied in "
+                "part. Bring the whole file back, or play the run anew."
+            )
         for key, stop in ended.items():
             if key not in done:
                 self._stop(key, stop.turn, "", "resumed")

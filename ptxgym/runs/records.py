@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import Evaluation
@@ -151,6 +151,13 @@ class RunRecord(Record):
     software: dict[str, str] = Field(default_factory=dict)
     knowledge: str = ""
     """The level of the knowledge pack in the prompts, or what stood in its place; empty where it was not kept."""
+
+    @field_validator("env_settings")
+    @classmethod
+    def _read_back(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """JSON has no infinity, which is written as a word."""
+        target = settings.get("target_speedup")
+        return settings | ({} if target is None else {"target_speedup": float(target)})
 
     @property
     def plan(self) -> tuple[TrajectoryKey, ...]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ptxgym._version import __version__
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import EvaluationOptions
-from ptxgym.rewards import get_reward
+from ptxgym.rewards import TARGET_SPEEDUP, get_reward
 from ptxgym.runs.policies import Policy
 from ptxgym.runs.records import RunRecord
 from ptxgym.runs.variants import choose_variants
@@ -86,7 +86,7 @@ def new_run(
 def recorded(record: RunRecord, option: str, value: Any) -> tuple[Any, Any]:
     """An option as it is given to a resumed run, and as the run has it; in forms that can be compared.
 
-    ``prompts`` and ``knowledge`` are not compared: their text is in the record, and stays.
+    ``prompts`` is not compared: their text is in the record, and stays.
     """
     fields: dict[str, Any] = {
         "env": record.envs,
@@ -98,6 +98,8 @@ def recorded(record: RunRecord, option: str, value: Any) -> tuple[Any, Any]:
         **record.env_settings,
         **record.policy_options,
     }
+    if option == "knowledge" and record.knowledge:
+        return _level(value, None), record.knowledge.removesuffix(_OWN_VARIANTS)
     if option in ("prompts", "knowledge"):
         return None, None
     return choose_envs(value) if option == "env" else _plain(value), fields.get(option)
@@ -106,6 +108,8 @@ def recorded(record: RunRecord, option: str, value: Any) -> tuple[Any, Any]:
 def _check(env_settings: Mapping[str, Any]) -> None:
     """Say which option is wrong before an environment says which argument."""
     get_reward(env_settings.get("reward", "staged"))
+    if not env_settings.get("target_speedup", TARGET_SPEEDUP) > 0:  # nan is not, either
+        raise MisuseError("--target-speedup: a number above 0 is expected; with inf no speedup ends a trajectory.")
     options = {k: v for k, v in env_settings.items() if k in EvaluationOptions.model_fields}
     try:
         EvaluationOptions.model_validate(options)
@@ -114,12 +118,15 @@ def _check(env_settings: Mapping[str, Any]) -> None:
         raise MisuseError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}.") from None
 
 
+_OWN_VARIANTS = ", own variants"
+
+
 def _level(knowledge: str, prompts: Path | None) -> str:
     """What a report says of the prompts' knowledge."""
     from knowledge import LEVELS
 
     level = knowledge if knowledge in LEVELS else "own text"
-    return f"{level}, own variants" if prompts else level
+    return level + _OWN_VARIANTS * bool(prompts)
 
 
 def _ask(policy: Policy, envs: Sequence[str]) -> None:

@@ -219,6 +219,15 @@ def test_a_reward_that_needs_a_time_is_unknown_where_none_was_taken():
         ({"reward": "fastest"}, "There is no reward 'fastest'"),
         ({"render_mode": "rgb_array"}, "render_mode"),
         ({"max_turns": 0}, "max_turns"),
+        ({"max_turns": "8"}, "max_turns='8' is not a whole number"),
+        ({"max_turns": 2.5}, "max_turns=2.5 is not a whole number"),
+        ({"target_speedup": "1.2"}, "target_speedup='1.2' is not a number above 0"),
+        ({"target_speedup": math.nan}, "target_speedup=nan"),
+        ({"target_speedup": 0}, "target_speedup=0"),
+        ({"stages": "timing"}, "stages='timing' is not a collection"),
+        ({"shaping": "0.9"}, "shaping='0.9' is not a discount"),
+        ({"knowledge": None}, "knowledge=None is not a level"),
+        ({"pool": "/tmp/socket"}, r"PoolClient\(path\) makes one"),
         ({"shapes": "x"}, r"shapes='x': Input should be 'all' or 'workload'"),
         ({"knowledge": "contract"}, "no knowledge level 'contract'. Did you mean 'contracts'"),
         ({"reward": "speedup", "device": "simulator"}, r"reward='speedup' needs times.*'simulator' gives none"),
@@ -230,6 +239,14 @@ def test_a_reward_that_needs_a_time_is_unknown_where_none_was_taken():
 def test_misuse_is_told_at_once(arguments, complaint):
     with pytest.raises(MisuseError, match=complaint):
         ptxgym.KernelEnv(**({"task": ID, "device": "none"} | arguments))
+
+
+def test_a_prompt_lists_what_will_be_looked_at():
+    prompt = ptxgym.KernelEnv(ID, device="none", stages=("compile", "instructions")).prompt
+    assert "1. It compiles" in prompt
+    assert "2. Target instructions do the work" in prompt
+    assert "memory checker" not in prompt
+    assert "secret inputs" not in prompt
 
 
 def test_a_copy_a_pickle_and_a_fork_go_on_alone(env, kernel):

@@ -77,6 +77,52 @@ def test_a_step_needs_one_action_for_each_environment():
     envs.close()
 
 
+def test_who_judges_elsewhere_asks_for_no_device_here(pool):
+    with PoolServer(pool) as server, PoolClient(server.path) as client:
+        envs = gym.make_vec(ID, num_envs=2, device="cuda:99", reward="speedup", pool=client)
+        alone = gym.make(ID, device="cuda:99", reward="speedup", pool=client)
+        prompts = {*envs.reset()[0]["feedback"], alone.reset()[0]["feedback"]}
+        assert len(prompts) == 1
+        assert "speedup reaches 1.2" in prompts.pop()
+        envs.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"seed": [1]}, "2 seeds are expected, one for each environment; got 1"),
+        ({"seed": [1, 2, 3]}, "got 3"),
+        ({"options": {"reset_mask": np.array([True])}}, "2 booleans are expected"),
+        ({"options": {"reset_mask": np.array([False, False])}}, "one of them True"),
+        ({"options": {"reset_mask": np.array([1, 0])}}, "2 booleans are expected"),
+    ],
+)
+def test_a_reset_that_cannot_be_touches_nothing(arguments, complaint):
+    envs = ptxgym.KernelVectorEnv(2, task=ID, device="none", autoreset_mode="Disabled")
+    mask = np.array([True, False])
+    with pytest.raises(MisuseError, match="first reset is of all"):
+        envs.reset(options={"reset_mask": mask})
+    envs.reset(seed=np.int64(3))
+    envs.step(["", ""])
+    with pytest.raises(MisuseError, match=complaint):
+        envs.reset(**arguments)
+    assert [len(env.history) for env in envs.envs] == [1, 1]
+    assert list(envs.reset(options={"reset_mask": mask})[0]["turn"]) == [0, 1]
+    envs.close()
+
+
+def test_gymnasiums_own_processes_step_through_one_pool(pool):
+    with PoolServer(pool) as server, PoolClient(server.path) as client:
+        kwargs = {"shared_memory": False, "context": "spawn"}
+        envs = gym.make_vec(
+            ID, num_envs=2, device="none", pool=client, vectorization_mode="async", vector_kwargs=kwargs
+        )
+        envs.reset()
+        assert list(envs.step(["", ""])[4]["status"]) == ["invalid_action"] * 2
+        envs.close()
+    assert pool.load.judged + pool.load.joined == 2
+
+
 def test_where_nothing_is_timed_the_first_pass_ends_an_episode_and_only_that():
     envs = ptxgym.KernelVectorEnv(2, task=ID, device="none", stages=("compile",))
     envs.reset()

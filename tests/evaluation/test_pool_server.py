@@ -52,6 +52,19 @@ def child(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, cwd=ROOT)
 
 
+def test_a_socket_may_be_named_by_text_and_is_gone_at_the_end(pool, tmp_path):
+    path = tmp_path / "socket"
+    for _ in range(2):  # the second finds the place free
+        with PoolServer(pool, str(path)) as server, PoolClient(server.path) as client:
+            assert client.submit("", ID, NOWHERE).result(LONG).status == "invalid_action"
+        assert not path.exists()
+
+
+def test_the_probe_phase_needs_no_introduction(pool, client):
+    evaluation = client.submit("int on_probes = ;", f"{ID}@probes", NOWHERE).result(LONG)
+    assert evaluation.task == f"{ID}@probes"
+
+
 def test_a_client_gets_what_the_pool_finds(pool, client):
     source = "int from_afar = ;"
     there = client.submit(source, ID, NOWHERE).result(LONG)

@@ -10,7 +10,7 @@ import torch
 
 from ptxgym.devices import InstructionReport, KernelLaunch, MemoryReport
 from ptxgym.errors import CandidateError, CrowdedError, InfrastructureError
-from ptxgym.evaluation import Evaluation, EvaluationOptions, Evaluator, MemoryEvidence, StageResult, feedback
+from ptxgym.evaluation import STAGES, Evaluation, EvaluationOptions, Evaluator, MemoryEvidence, StageResult, feedback
 from ptxgym.tasks import Task, get_task
 from ptxgym.toolchain import KernelResources
 from tests.adversarial.suite import FOLDER, source
@@ -172,9 +172,45 @@ def test_a_checker_that_did_not_finish_is_unknown_not_clean(device):
 def test_a_refused_probe_is_no_failure(device):
     device.refuses = lambda shape: shape != SMALL
     evaluation = judge(device)
-    assert evaluation.stage("memory").status == "unknown"
-    assert evaluation.correct
+    assert evaluation.status == "passed"
+    assert evaluation.stage("memory").evidence.shapes == ("M=256 N=128 K=64",), "memory was checked on the workload"
     assert "run refused M=128" in feedback(evaluation)
+
+
+def test_memory_is_not_checked_on_the_workload_where_a_probe_was(device):
+    assert judge(device).stage("memory").evidence.shapes == ("M=128 N=256 K=64",)
+
+
+@pytest.mark.parametrize("stage", ["memory", "correctness"])
+def test_who_refuses_all_that_a_device_can_run_has_failed(device, stage):
+    device.runs_workload = False
+    device.refuses = lambda shape: True
+    evaluation = judge(device, stages=(stage,))
+    assert (evaluation.status, evaluation.failed_stage.stage) == ("runtime_error", stage)
+    assert "run refuses every shape that this device can run: M=128 N=256 K=64. Support" in feedback(evaluation)
+
+
+def test_who_refuses_only_to_be_counted_has_failed(device):
+    device.runs_workload = False
+
+    def refuse(*_):
+        raise CandidateError("refused", "run returned cudaErrorInvalidValue")
+
+    device.count_instructions = refuse
+    assert judge(device).status == "runtime_error"
+
+
+@pytest.mark.parametrize(
+    ("stages", "claims"),
+    [
+        (("compile",), "it compiles, and nothing more was asked"),
+        (("memory",), "memory-clean"),
+        (("correctness", "instructions", "timing"), "correct and done by the target instructions"),
+        (STAGES, "correct, memory-clean, and done by the target instructions"),
+    ],
+)
+def test_a_pass_claims_what_was_looked_at(device, stages, claims):
+    assert feedback(judge(device, stages=stages)).splitlines()[0] == f"PASSED: {claims}."
 
 
 def test_a_refused_workload_is_a_failure(device):

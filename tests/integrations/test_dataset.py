@@ -61,6 +61,17 @@ def test_the_prompt_of_a_row_is_that_of_its_episode():
     assert "after 3 submissions" in row["prompt"][1]["content"]
 
 
+def test_rows_for_the_simulator_promise_no_time():
+    there, here = (
+        make_rows(["PTXBench-GEMM-H100"], phases=["workload"], device=device)[0]["prompt"][1]["content"]
+        for device in ("none", "simulator")
+    )
+    assert "speedup reaches 1.2" in there
+    assert "nothing is timed" in here
+    settings = {"task": "PTXBench-GEMM-H100", "device": "simulator", "knowledge": "parameters"}
+    assert Episode(EpisodeSettings.of(settings)).prompt == here
+
+
 def test_variants_and_answers_are_chosen():
     rows = make_rows(["PTXBench-GEMM-H100"], phases=["workload"], variants=["all"], answers="tool")
     assert [row["variant"] for row in rows] == ["base", "multicast", "overlap"]

@@ -10,7 +10,7 @@ from knowledge import estimate_tokens
 from ptxgym.errors import MisuseError
 from ptxgym.evaluation import EvaluationPool
 from ptxgym.evaluation.pool_server import PoolServer
-from ptxgym.integrations.episode import Episode, EpisodeSettings, fit, probe_tasks, token_counter
+from ptxgym.integrations.episode import Episode, EpisodeSettings, fit, token_counter
 from tests.integrations.sources import COMPILE_ERROR, GEMM, OUT_OF_BOUNDS, fenced
 
 
@@ -154,7 +154,7 @@ def test_settings_survive_a_pickle():
 
 
 def test_a_pool_server_judges_for_many_episodes(play):
-    with EvaluationPool(workers=1) as pool, PoolServer(pool, tasks=probe_tasks()) as server:
+    with EvaluationPool(workers=1) as pool, PoolServer(pool) as server:
         episodes = [play(pool=str(server.path), phase=phase, reward=by_length) for phase in ("probes", "workload")]
         assert episodes[0].env.pool is episodes[1].env.pool is not None
         assert [episode.submit(COMPILE_ERROR).reward for episode in episodes] == [3.0, 3.0]

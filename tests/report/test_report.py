@@ -255,9 +255,13 @@ def test_a_line_says_what_sets_its_runs_apart_from_what_was_published(tmp_path):
     simulated = DeviceInfo(kind="simulator", name="ptxgym simulator")
     found = evaluation("timing", "unavailable", "unknown", device=simulated)
     records = [turn(1, "a", found, model="new")]
-    run = write_run(tmp_path / "run", records, (stop(records[0], "passed"),), max_turns=3, knowledge="full")
+    asked = {"target_speedup": math.inf, "instruction_rule": "paper", "shapes": "all", "regime": "hot"}
+    facts = {"max_turns": 3, "knowledge": "full", "env_settings": asked}
+    run = write_run(tmp_path / "run", records, (stop(records[0], "passed"),), **facts)
     page = Page(write_report([run], tmp_path / "out").index)
     assert "newsimulator: probe shapes, no times3 turns allowed: ≤1 / ≤3 / ≤3knowledge: full" in page.text
+    assert "fulltarget speedup: infinstruction rule: paper" in page.text
+    assert "keeps its last result for the turns left" in page.text
     assert "may pass as it is" in page.text
 
 

@@ -1,7 +1,9 @@
 """The harness: everything is played once, on disk in time, and resumable after whatever happened."""
 
+import math
 import threading
 import time
+from collections import Counter
 
 import gymnasium as gym
 import pytest
@@ -11,6 +13,7 @@ from ptxgym.errors import InfrastructureError, MisuseError
 from ptxgym.report.runs import turn_of_record
 from ptxgym.runs import harness as harness_module
 from ptxgym.runs import read_run, read_stops, read_turns
+from ptxgym.runs.coverage import coverage
 from ptxgym.runs.journal import Journal
 from tests.evaluation.test_stages import SOURCE
 from tests.runs.doubles import ID, REFUSED, essence, play, scripted, settings
@@ -131,6 +134,28 @@ def test_a_finished_run_has_nothing_to_resume(tmp_path):
         outcome, again = play(tmp_path, scripted([], Never), record, resume=True)
         assert again == turns, reason
         assert outcome.unfinished == 0
+
+
+def test_infinity_survives_the_disk(tmp_path):
+    passing = Answer("x", source=SOURCE)
+    record = settings(max_turns=3, env_settings={"device": "none", "stages": ("compile",), "target_speedup": math.inf})
+    play(tmp_path, scripted([BROKEN], failing(EndpointError("RateLimitError", "Too many."), at=2)), record)
+    assert read_run(tmp_path).env_settings["target_speedup"] == math.inf
+    outcome, turns = play(tmp_path, scripted([BROKEN, passing, BROKEN]), read_run(tmp_path), resume=True)
+    assert outcome.errors == []
+    assert [turn.evaluation.status for turn in turns] == ["compile_error", "passed", "compile_error"]
+
+
+def test_turns_that_were_lost_are_missed(tmp_path):
+    record = settings(max_turns=2, trajectories=2)
+    play(tmp_path, scripted([REFUSED] * 2), record)
+    lines = (tmp_path / "turns.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "turns.jsonl").write_text("".join(lines[:2]))
+    with pytest.raises(
+        MisuseError, match=r"turns\.jsonl lacks turns of \d trajectories that had ended.*copied in part"
+    ):
+        play(tmp_path, scripted([REFUSED] * 2), record, resume=True)
+    assert not coverage(record, Counter(turn.key for turn in read_turns(tmp_path)), read_stops(tmp_path)).whole
 
 
 def test_the_environment_goes_on_counting_after_a_resumption(tmp_path):
@@ -271,6 +296,8 @@ def test_seeds_depend_on_the_trajectory_alone(tmp_path):
         ({"env_settings": {"device": "none", "reward": "gold"}}, "no reward 'gold'"),
         ({"env_settings": {"device": "none", "shapes": "few"}}, "--shapes"),
         ({"env_settings": {"device": "tpu"}}, "none of 'auto'"),
+        ({"env_settings": {"device": "none", "target_speedup": math.nan}}, "--target-speedup"),
+        ({"env_settings": {"device": "none", "target_speedup": 0.0}}, "--target-speedup"),
         ({"concurrency": 0}, "--concurrency 0"),
     ],
 )
