@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -23,6 +25,8 @@ from ptxgym.toolchain.scratch import ScratchFolder
 _START_SECONDS = 60.0
 _REPORT_SECONDS = 20.0
 _REPLY_BYTES = 16 << 20
+_CREDENTIALS = struct.Struct("iII")
+"""``struct ucred``: process, user, group."""
 _MOST_DIGITS = 20
 """Of an integer in a reply; nanoseconds since 1970 have 19."""
 _LIMITS = {"file": 64 << 20, "files": 4096, "data": 16 << 30, "cpu": 900}
@@ -59,36 +63,37 @@ class CandidateProcess:
         self._loaded = self._hung = False
         self.lingered = False
         """Whether the process was told to end, had a tool's report to leave, and had to be killed."""
-        self._folder = ScratchFolder()
-        self._scratch = self._folder.path / "scratch"
-        self._scratch.mkdir()
-        self._library = self._scratch / "kernel.so"
-        shutil.copyfile(program.library, self._library)
         self._connection: socket.socket | None = None
         self._replies: LineReader | None = None
-        self._end: int | None = None
-        with socket.socket(socket.AF_UNIX) as listener:
-            address = str(self._folder.path / "judge")
-            listener.bind(address)
-            listener.listen(1)
-            self._process = subprocess.Popen(
-                [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, address],
-                cwd=self._scratch,
-                env=minimal_environment(self._scratch) | (environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            try:
-                self._folder.belongs_to(self._process.pid)
-                self._connection = self._accept(listener)
-                # A tool that was killed leaves a process behind that waits for it, and would be waited for.
-                self._end = os.pidfd_open(self._process.pid)
-                self._replies = LineReader(self._connection, _REPLY_BYTES, self._end)
-            except BaseException:
-                self.close()
-                raise
+        self._ends: list[int] = []
+        """Of the tool that was started, or the process without one, and of the process inside the tool."""
+        self._folder = ScratchFolder()
+        self._scratch = self._folder.path / "scratch"
+        self._library = self._scratch / "kernel.so"
+        try:
+            self._scratch.mkdir()
+            shutil.copyfile(program.library, self._library)
+            with socket.socket(socket.AF_UNIX) as listener:
+                address = str(self._folder.path / "judge")
+                listener.bind(address)
+                listener.listen(1)
+                self._process = subprocess.Popen(
+                    [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, address],
+                    cwd=self._scratch,
+                    env=minimal_environment(self._scratch) | (environment or {}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+                try:
+                    self._connect(listener)
+                except BaseException:
+                    self.close()
+                    raise
+        except BaseException:
+            self._folder.remove()
+            raise
 
     @property
     def pid(self) -> int:
@@ -125,7 +130,7 @@ class CandidateProcess:
         except ValueError:
             raise self._fault("protocol", "The process answered with something that is no reply.") from None
         if "fault" in reply:
-            raise self._fault("protocol", str(reply["fault"]))
+            raise self._fault("protocol", str(reply["fault"])[:500])
         return reply
 
     def load(self, timeout: float = 20.0) -> None:
@@ -155,14 +160,29 @@ class CandidateProcess:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if self._end is not None:
-            os.close(self._end)
-            self._end = None
         if self._wrapped and not self._hung:
             self.lingered |= not ends_within(self._process, _REPORT_SECONDS)  # a second close finds it ended
         kill_group(self._process)
+        for end in self._ends:  # within a tool it may have left the group
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(end, signal.SIGKILL)
+            os.close(end)
+        self._ends = []
         self._folder.remove()
         return self._process.returncode
+
+    def _connect(self, listener: socket.socket) -> None:
+        """Wait for the process to call, and take note of who it is."""
+        self._folder.belongs_to(self._process.pid)
+        self._connection = self._accept(listener)
+        self._ends.append(os.pidfd_open(self._process.pid))
+        # A tool that was killed leaves a process behind that waits for it, and would be waited for.
+        self._replies = LineReader(self._connection, _REPLY_BYTES, self._ends[0])
+        credentials = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        caller = _CREDENTIALS.unpack(credentials)[0]
+        if caller != self._process.pid:
+            with contextlib.suppress(OSError):  # gone already
+                self._ends.append(os.pidfd_open(caller))
 
     def _accept(self, listener: socket.socket) -> socket.socket:
         listener.settimeout(0.5)
@@ -181,7 +201,7 @@ class CandidateProcess:
         """What the end of the process means."""
         code = self._exit_code()
         if code is not None and code < 0:
-            return self._fault("crash", f"The process was ended by {signal.Signals(-code).name}.")
+            return self._fault("crash", f"The process was ended by {_signal_name(-code)}.")
         return self._fault("exit", f"The process ended by itself (code {code}) before run returned.")
 
     def _exit_code(self) -> int | None:
@@ -216,6 +236,13 @@ def read_reply(line: bytes) -> dict[str, Any]:
     if not all(type(reply.get(key, 0)) is int for key in ("code", "sync")):
         raise ValueError("no CUDA error")
     return reply
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time one, which a candidate can raise as well
+        return f"signal {number}"
 
 
 def _small_integer(digits: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ptxgym.devices import Device, InstructionReport, KernelExecution, MemoryReport, Regime, Session
-from ptxgym.errors import CandidateError
+from ptxgym.errors import CandidateError, CrowdedError, OutOfMemoryError
 from ptxgym.evaluation.comparison import compare, full_precision
 from ptxgym.evaluation.records import (
     CompileEvidence,
@@ -121,7 +121,7 @@ def memory_stage(case: Case) -> StageResult:
             reports.append(case.device.check_memory(case.program, case.task, shape, inputs))
             shapes.append(format_shape(shape))
         except CandidateError as error:
-            if error.reason != "refused":
+            if error.reason != "refused" or isinstance(error, CrowdedError):
                 raise
             refused.append(format_shape(shape))
         if reports and reports[-1].errors:
@@ -152,7 +152,8 @@ def correctness_stage(case: Case) -> StageResult:
                 session.bind(shape)
                 found = _compare_shape(case, session, shape, mutated, overrun)
             except CandidateError as error:
-                if error.reason != "refused" or shape is case.task.workload:
+                others = isinstance(error, OutOfMemoryError)  # may have what it lacks: the device will say
+                if error.reason != "refused" or shape is case.task.workload or others:
                     raise
                 refused.append(format_shape(shape))
                 continue

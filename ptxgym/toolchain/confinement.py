@@ -121,6 +121,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 _FORBIDDEN = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
     "connect": 42, "bind": 49, "io_uring_setup": 425,
+    "setsid": 112, "setpgid": 109,
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_open": 434, "pidfd_getfd": 438,
     "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "pidfd_send_signal": 424,
     "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308,

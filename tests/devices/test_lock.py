@@ -1,3 +1,5 @@
+import contextlib
+import fcntl
 import math
 import os
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptxgym.devices.cuda.device import CudaDevice
-from ptxgym.devices.cuda.lock import GpuLock, Stay
+from ptxgym.devices.cuda.lock import GpuLock, Stay, _held
 from ptxgym.errors import CandidateError, CrowdedError, OutOfMemoryError
 
 
@@ -86,6 +88,47 @@ def test_who_has_the_gpu_alone_has_the_counters_too(lock: GpuLock):
             pass
     other.join(timeout=10)
     assert not other.is_alive()
+
+
+def test_few_wait_with_memory_of_their_own_and_who_is_alone_does_not(lock: GpuLock):
+    with contextlib.ExitStack() as all_turns, lock.exclusive():
+        for path in lock._turns:
+            all_turns.enter_context(_held(path, fcntl.LOCK_EX))
+        with lock.turn(), lock.shared():
+            pass
+    inside, most = [], []
+
+    def wait() -> None:
+        with lock.turn():
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.pop()
+
+    threads = [threading.Thread(target=wait) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert len(most) == 20
+    assert 1 < max(most) <= 4
+
+
+def test_who_cannot_tell_that_it_leaves_has_left_all_the_same(lock: GpuLock, monkeypatch: pytest.MonkeyPatch):
+    def leave() -> None:
+        with lock.shared():
+            monkeypatch.setattr(lock, "_left", Path("/nowhere/left"))
+
+    with pytest.raises(FileNotFoundError):
+        leave()
+    entered = threading.Event()
+
+    def time_it() -> None:
+        with lock.exclusive():
+            entered.set()
+
+    threading.Thread(target=time_it, daemon=True).start()
+    assert entered.wait(10)
 
 
 def test_a_stream_of_runners_does_not_keep_out_one_that_times(lock: GpuLock):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxgym.devices import process as process_module
 from ptxgym.devices.process import CandidateProcess
 from ptxgym.errors import CandidateError, InfrastructureError
 from ptxgym.toolchain import Program, scratch
@@ -131,6 +132,64 @@ def test_a_tool_that_is_killed_is_not_waited_for(program):
         with pytest.raises(CandidateError, match="SIGKILL"):
             process.load()
     assert time.monotonic() - start < 10  # it is given 20 seconds
+
+
+@pytest.mark.parametrize(("number", "name"), [(6, "SIGABRT"), (34, "SIGRTMIN"), (37, "signal 37")])
+def test_an_end_by_any_signal_is_the_candidates(program, number, name):
+    end = f"__attribute__((constructor)) void end(void) {{ raise({number}); }}"
+    with (
+        CandidateProcess(program(f"#include <signal.h>\n{end} int run(void) {{ return 0; }}")) as process,
+        pytest.raises(CandidateError, match=f"ended by {name}"),
+    ):
+        process.load()
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_who_leaves_the_group_of_its_tool_is_ended_too(program, monkeypatch, confined):
+    monkeypatch.setattr(process_module, "_REPORT_SECONDS", 1)
+    if not confined:  # as on a machine without seccomp
+        monkeypatch.setattr(CandidateProcess, "load", _load_unconfined)
+    code = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+void* hold(void* nothing) {  // from here on nothing of Python's runs in there, which could notice the judge's end
+  usleep(300000);
+  ((int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure"))();
+  for (;;) pause();
+}
+__attribute__((constructor)) void leave(void) {
+  pthread_t thread;
+  setsid();
+  pthread_create(&thread, 0, hold, 0);
+}
+int run(void) { return 0; }"""
+    with CandidateProcess(program(code), wrapper=["/bin/sh", "-c", '"$@"; exit $?', "tool"]) as process:
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.load()
+        time.sleep(1)
+        assert (os.getpgid(int(child)) == process.pid) == confined
+        watched = os.pidfd_open(int(child))
+    assert select.select([watched], [], [], 10)[0], "it goes on"
+    os.close(watched)
+
+
+def _load_unconfined(process: CandidateProcess) -> None:
+    process._loaded = True
+    process.ask("load", library=str(process._library))
+
+
+def test_a_process_that_cannot_be_made_leaves_nothing(program, tmp_path, monkeypatch):
+    own = tempfile.mkdtemp()
+    monkeypatch.setattr(tempfile, "tempdir", own)
+    gone = program("int run(void) { return 0; }").model_copy(update={"folder": tmp_path / "pruned"})
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        with pytest.raises(FileNotFoundError):
+            CandidateProcess(gone)
+    assert os.listdir("/proc/self/fd") == before
+    assert os.listdir(own) == []
+    os.rmdir(own)
 
 
 def test_a_process_that_does_not_listen_holds_nobody_up(program):

@@ -3,6 +3,7 @@ GPU: tests/gpu and tests/adversarial."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,7 @@ class PlayedSession:
     """A candidate whose ``run`` is a Python function, and the buffers it was lent."""
 
     shape = SHAPE
+    run_seconds = 10.0
 
     def __init__(self, run: Callable[[Tensors], None], sets: int) -> None:
         self.run = run
@@ -64,8 +66,9 @@ class PlayedSession:
         self.run(self.sets[0])
         return {"activities": self.records}
 
-    def repeat(self, calls: int) -> None:
+    def repeat(self, calls: int, seconds: float) -> None:
         assert self.alive
+        self.allowed = seconds
         for lent in self.sets[:calls]:
             self.run(lent)
 
@@ -249,3 +252,43 @@ def test_the_judges_clock_runs_from_before_the_inputs_are_lent_to_after_outputs_
 def test_records_that_cannot_be_are_the_candidates_fault(play, records) -> None:
     with pytest.raises(CandidateError, match=r"record|flushed"):
         play(honest, records)
+
+
+def test_a_slow_first_call_buys_no_round_that_is_looked_at_in_part(play, monkeypatch) -> None:
+    monkeypatch.setattr(timing, "_PATIENCE", {"warmup": 0, "timed": 0})
+    monkeypatch.setattr(timing, "_LOOKED_AT", 128)  # one row
+    calls = 0
+
+    def run(lent: Tensors) -> None:
+        nonlocal calls
+        calls += 1
+        honest(lent)
+        if 1 < calls <= 6:
+            lent["C"][calls] = 0
+
+    assert not correct(play(run))
+
+
+def test_a_call_that_waits_on_the_host_is_not_measured_again_and_again(play, monkeypatch) -> None:
+    monkeypatch.setattr(timing, "_PATIENCE", {"warmup": 10, "timed": 0.2})
+    calls = 0
+
+    def run(lent: Tensors) -> None:
+        nonlocal calls
+        calls += 1
+        honest(lent)
+        if calls > timing.WARMUP + 14:
+            time.sleep(0.1)
+
+    report = play(run)
+    assert calls - timing.WARMUP - len(report.rounds) == report.wall_calls, "one measurement"
+
+
+@pytest.mark.parametrize("forged", [1.7e308, -5, "9" * 4000, True, 1 << 63, None])
+@pytest.mark.parametrize("place", [2, 3, 4])
+def test_times_that_are_none_are_the_candidates_fault(play, forged, place) -> None:
+    record = [*KERNEL]
+    record[place] = forged
+    with pytest.raises(CandidateError) as caught:
+        play(honest, [["memset", "", 1, 10, 0], record])
+    assert caught.value.reason == "protocol"

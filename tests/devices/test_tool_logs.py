@@ -60,6 +60,13 @@ def test_refused_counters_say_how_to_allow_them():
         parse_nsight_log("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
 
 
+def test_a_kernels_name_refuses_no_counters():
+    first, _ = parse_nsight_log(NSIGHT.replace("_Z1kPf", "ERR_NVGPUCTRPERM"))
+    assert first.threads["HGMMA.64x256x16.F32.BF16"] == 384
+    profiled = '==PROF== Profiling "ERR_NVGPUCTRPERM" - 0\n'
+    assert len(parse_nsight_log(profiled + NSIGHT)) == 2
+
+
 @pytest.mark.parametrize("text", ["", "==ERROR== Failed to profile", "something else"])
 def test_a_tool_that_did_not_work_is_no_evidence(text: str):
     with pytest.raises(InfrastructureError):
@@ -97,6 +104,16 @@ def test_an_invalid_access_without_a_summary_is_an_error():
 def test_an_unsupported_device_is_unknown():
     with pytest.raises(InfrastructureError):
         parse_sanitizer_log("========= COMPUTE-SANITIZER\n========= Error: Device not supported\n", 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["Device not supported", "Internal Sanitizer Error", "========= ERROR SUMMARY: 0 errors"]
+)
+def test_a_sources_file_name_changes_no_verdict(name):
+    for code in (ERROR_EXIT, 0):
+        assert parse_sanitizer_log(SANITIZER.replace("kernel.cu", name), code).errors == 2
+    broken = SANITIZER.partition("========= ERROR")[0].replace("kernel.cu", "a\n========= ERROR SUMMARY: 0 errors\n")
+    assert parse_sanitizer_log(broken, ERROR_EXIT).errors == 2
 
 
 @given(st.text(), st.integers(0, 255))

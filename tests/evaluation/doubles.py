@@ -22,7 +22,7 @@ from ptxgym.devices import (
     TimedRound,
     TimingReport,
 )
-from ptxgym.errors import CandidateError
+from ptxgym.errors import CandidateError, CrowdedError, OutOfMemoryError
 from ptxgym.tasks import Operator, Shape, Task, Tensors
 from ptxgym.toolchain import Program
 
@@ -50,6 +50,8 @@ class ScriptedDevice(Device):
         self.task = task
         self.answer = answer or right(task.operator)
         self.refuses: Callable[[Shape], bool] = lambda shape: False
+        self.lacks_memory: set[str] = set()
+        """Stages in which others have the memory, until the device is had alone."""
         self.mutates = False
         self.memory_errors = 0
         self.memory_complete = True
@@ -76,11 +78,22 @@ class ScriptedDevice(Device):
     @contextmanager
     def session(self, program: Program, task: Task) -> Iterator[Session]:
         self._called("session")
-        with self.sharing(), _ScriptedSession(self) as session:
-            yield session
+        try:
+            with self.sharing(), _ScriptedSession(self) as session:
+                yield session
+        except OutOfMemoryError as error:
+            raise CrowdedError(error.reason, error.message) from error
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        self.calls.append("alone")
+        self.lacks_memory.clear()
+        yield
 
     def check_memory(self, program: Program, task: Task, shape: Shape, inputs: Tensors) -> MemoryReport:
         self._called("memory")
+        if "memory" in self.lacks_memory:
+            raise CrowdedError("refused", "run returned cudaErrorMemoryAllocation")
         if self.refuses(shape):
             raise CandidateError("refused", "run returned cudaErrorInvalidValue")
         reports = ("Invalid __global__ write of size 2 bytes",) * bool(self.memory_errors)
@@ -148,6 +161,8 @@ class _ScriptedSession(Session):
     def run(self, inputs: Tensors) -> tuple[Tensors, RunRecord]:
         if self._device.refuses(self._shape):
             raise CandidateError("refused", "run returned cudaErrorInvalidValue")
+        if "correctness" in self._device.lacks_memory:
+            raise OutOfMemoryError("refused", "run returned cudaErrorMemoryAllocation")
         mutated = ("A",) if self._device.mutates else ()
         outputs = self._device.answer(inputs)
         self._lent += outputs.values()

@@ -190,6 +190,16 @@ def test_who_refuses_all_that_a_device_can_run_has_failed(device, stage):
     assert "run refuses every shape that this device can run: M=128 N=256 K=64. Support" in feedback(evaluation)
 
 
+@pytest.mark.parametrize("stage", ["memory", "correctness"])
+def test_memory_that_others_have_is_no_refusal(device, stage):
+    """What lacks memory beside others is run again alone, and passes."""
+    device.lacks_memory = {stage}
+    evaluation = judge(device)
+    assert evaluation.status == "passed"
+    assert evaluation.stage(stage).evidence.refused == ()
+    assert device.calls.count("alone") == 1
+
+
 def test_who_refuses_only_to_be_counted_has_failed(device):
     device.runs_workload = False
 

@@ -191,10 +191,12 @@ class CudaDevice(Device):
         flush_bytes = 2 * self.info.l2_bytes
         with contextlib.ExitStack() as stack:
             session = stack.enter_context(self._open(program, task, timer=sys.path))
+            stack.enter_context(self._lock.turn())
             with self._lock.shared():  # what needs no quiet: others need not wait for it
                 session.lend(shape, flush_bytes, wall_calls(task.operator, shape))
                 flush = torch.empty(flush_bytes, dtype=torch.uint8, device=self.torch_device)
-            with self._lock.exclusive():  # from here on the candidate's code runs, which nobody else's time must feel
+            # From here on the candidate's code runs, which nobody else's time must feel, nor its end.
+            with self._lock.exclusive(), contextlib.closing(session):
                 session.load()
                 rounds = Rounds(session, task.operator, draw, check, regime, self._telemetry, flush)
                 report = rounds.run()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import math
 import os
+import secrets
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_TURNS = 4
+"""So many may have buffers to be timed with, up to 5 GiB each."""
 
 
 class Stay:
@@ -57,6 +62,7 @@ class GpuLock:
         self._left = folder / f"{uuid}.left"
         self._room = folder / f"{uuid}.room"
         self._counters = folder / f"{uuid}.counters"
+        self._turns = [folder / f"{uuid}.turn{number}" for number in range(_TURNS)]
         self._thread = threading.local()
 
     @contextmanager
@@ -65,20 +71,21 @@ class GpuLock:
         if self._has_all:
             yield Stay(None, self._left, alone=True)
             return
-        with _held(self._gate, fcntl.LOCK_EX) as gate:
-            room, alone = _enter(self._room)
-            arrivals = os.fstat(gate).st_size
-            if alone:  # whoever was killed here has left, too
+        with contextlib.ExitStack() as stack:
+            with _held(self._gate, fcntl.LOCK_EX) as gate:
+                room, alone = _enter(self._room)
+                stack.callback(os.close, room)
+                arrivals = os.fstat(gate).st_size
+                if alone:  # whoever was killed here has left, too
+                    with _held(self._left, fcntl.LOCK_EX) as left:
+                        os.ftruncate(left, arrivals)
+                os.ftruncate(gate, arrivals + 1)  # a hole: no byte is written
+                stay = Stay(self._gate, self._left, alone)
+            try:
+                yield stay
+            finally:
                 with _held(self._left, fcntl.LOCK_EX) as left:
-                    os.ftruncate(left, arrivals)
-            os.ftruncate(gate, arrivals + 1)  # a hole: no byte is written
-            stay = Stay(self._gate, self._left, alone)
-        try:
-            yield stay
-        finally:
-            with _held(self._left, fcntl.LOCK_EX) as left:
-                os.ftruncate(left, os.fstat(left).st_size + 1)
-            os.close(room)
+                    os.ftruncate(left, os.fstat(left).st_size + 1)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -90,6 +97,18 @@ class GpuLock:
             yield
             return
         with _held(self._counters, fcntl.LOCK_EX):
+            yield
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Be one of the few whose turn to be alone may come, and who hold memory until it does.
+
+        Entered before :meth:`shared`, never within it; nothing to wait for within :meth:`exclusive`.
+        """
+        if self._has_all:
+            yield
+            return
+        with _held(self._turns[secrets.randbelow(len(self._turns))], fcntl.LOCK_EX):
             yield
 
     @contextmanager

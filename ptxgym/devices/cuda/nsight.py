@@ -69,7 +69,7 @@ def parse_nsight_log(text: str) -> tuple[KernelExecution, ...]:
     Raises:
         InfrastructureError: Counters were refused, or a value is missing. Never read as "not executed".
     """
-    if "ERR_NVGPUCTRPERM" in text:
+    if any(line.startswith("==ERROR==") and "ERR_NVGPUCTRPERM" in line for line in text.splitlines()):
         raise InfrastructureError(
             "The driver refuses performance counters to this user (ERR_NVGPUCTRPERM). Run as root, or load the driver "
             "with NVreg_RestrictProfilingToAdminUsers=0."

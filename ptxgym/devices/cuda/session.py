@@ -60,7 +60,7 @@ class CudaSession(Session):
         run_seconds: float = 10.0,
     ) -> None:
         self._driver, self._index, self._task = driver, index, task
-        self._private, self._run_seconds = private, run_seconds
+        self._private, self.run_seconds = private, run_seconds
         self._sets: list[dict[str, SharedBuffer]] = []
         self._flush: SharedBuffer | None = None
         self._views: list[Tensors] = []
@@ -94,7 +94,8 @@ class CudaSession(Session):
         if flush_bytes:
             self._flush = SharedBuffer(self._driver, self._index, flush_bytes)
             mapped.append(_lent(_FLUSH, self._flush))
-        self._process.ask("map", buffers=mapped, private=self._private)
+        limit = {"timeout": self.run_seconds} if self._loaded else {}  # by then the candidate's code may be in the way
+        self._process.ask("map", buffers=mapped, private=self._private, **limit)
 
     def load(self) -> None:
         """Load the candidate's library, if it is not: from here on its code runs."""
@@ -136,14 +137,14 @@ class CudaSession(Session):
                 buffers[parameter.name].poison()
         torch.cuda.synchronize(self._index)
 
-    def repeat(self, calls: int) -> None:
-        """Have the process call ``run`` once with each of the first sets of buffers, back to back.
+    def repeat(self, calls: int, seconds: float) -> None:
+        """Have the process call ``run`` once with each of the first sets of buffers, back to back, within a time.
 
         Raises:
             CandidateError: As :meth:`ask`.
         """
         arguments = [self._arguments(number) for number in range(calls)]
-        self.ask("repeat", timeout=calls * self._run_seconds, calls=arguments)
+        self.ask("repeat", timeout=seconds, calls=arguments)
 
     def ask(self, op: str, timeout: float | None = None, **request: Any) -> dict[str, Any]:
         """Have the process call ``run``.
@@ -151,7 +152,7 @@ class CudaSession(Session):
         Raises:
             CandidateError: ``refused``, ``device_error``, or what the process died of.
         """
-        timeout, shape = timeout or self._run_seconds, self.shape
+        timeout, shape = timeout or self.run_seconds, self.shape
         reply = self._process.ask(op, timeout=timeout, arguments=self._arguments(), **request)
         code, sync = int(reply.get("code", 0)), int(reply.get("sync", 0))
         said = f"{str(reply.get('name', ''))[:80]} ({str(reply.get('text', ''))[:160]})"

@@ -66,6 +66,13 @@ def wall_calls(operator: Operator, shape: Shape) -> int:
     return max(2, min(_MOST_CALLS, _WALL_BYTES // size))
 
 
+def _count(value: object) -> int:
+    """Nanoseconds or warps as CUPTI gives them; floats and words of any length are somebody else's."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError
+    return value
+
+
 def without_flush(side: str, activities: object, fills: int) -> list[Activity]:
     """What :class:`KernelTimer` recorded, without the fills that came first.
 
@@ -73,7 +80,10 @@ def without_flush(side: str, activities: object, fills: int) -> list[Activity]:
         CandidateError: It is no record, or work had begun before the call was asked for.
     """
     try:
-        found = [(str(k), str(name)[:1000], int(a), int(b), int(warps)) for k, name, a, b, warps in activities]  # type: ignore[attr-defined]
+        found = [
+            (str(kind), str(name)[:1000], _count(start), _count(end), _count(warps))
+            for kind, name, start, end, warps in activities  # type: ignore[attr-defined]
+        ]
     except (TypeError, ValueError):
         raise CandidateError("protocol", "The process answered with something that is no record.") from None
     if side == "reference":  # torch fills with a kernel
@@ -130,7 +140,7 @@ class Rounds:
         self._kept: dict[int, tuple[Tensors, Tensors]] = {}
         self._throttle = 0
         self._load_calls = 1
-        self._spent = 0.0
+        self._spent, self._timed = 0.0, 0
 
     def run(self) -> TimingReport:
         """Warm up, time, and hold the times against the judge's clock. Closes the session."""
@@ -185,7 +195,7 @@ class Rounds:
             slow = self._spent > patience
             if slow and len(rounds) >= least:
                 break
-            rounds.append(self._round(number, looks.get(number, "some" if slow else None)))
+            rounds.append(self._round(number, "all" if slow else looks.get(number)))
         # CUPTI is asked for the library's times once: an answer takes it longer than the library takes.
         return [
             TimedRound(
@@ -245,6 +255,7 @@ class Rounds:
         start = time.monotonic()
         reply = self._session.ask("time", fills=_FILLS[self._regime])
         self._spent += time.monotonic() - start
+        self._timed += 1
         return self._span("candidate", reply.get("activities"))
 
     def _call_library(self) -> None:
@@ -306,11 +317,13 @@ class Rounds:
         session.
         """
         calls, correct = self.calls, True
-        candidate = []
-        for _ in range(measurements):
+        # As long as the calls took that were timed, besides what one may take: none may stretch the time alone.
+        limit = self._session.run_seconds + calls * self._spent / self._timed
+        candidate: list[float] = []
+        while not candidate or (len(candidate) < measurements and sum(candidate) < _PATIENCE["timed"]):
             inputs = [self._draw() for _ in range(calls)]
             chosen = [self._some_blocks() for _ in range(calls)]
-            seconds, found = self._measure(lambda: self._session.repeat(calls), inputs, chosen)
+            seconds, found = self._measure(lambda: self._session.repeat(calls, limit), inputs, chosen)
             candidate.append(seconds)
             for tensors, blocks, outputs in zip(inputs, chosen, found, strict=True):
                 correct = correct and self._check(self._blocks(tensors, blocks), outputs)
