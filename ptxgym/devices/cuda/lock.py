@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import math
 import os
-import secrets
+import random
 import tempfile
 import threading
 import time
@@ -108,7 +108,14 @@ class GpuLock:
         if self._has_all:
             yield
             return
-        with _held(self._turns[secrets.randbelow(len(self._turns))], fcntl.LOCK_EX):
+        order = random.sample(self._turns, _TURNS)
+        with contextlib.ExitStack() as stack:
+            for path in order:
+                with contextlib.suppress(BlockingIOError):
+                    stack.enter_context(_held(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                    break
+            else:
+                stack.enter_context(_held(order[0], fcntl.LOCK_EX))
             yield
 
     @contextmanager
@@ -152,5 +159,9 @@ def _enter(room: Path) -> tuple[int, bool]:
 
 def _open(path: Path, mode: int) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, mode)
+    try:
+        fcntl.flock(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
