@@ -97,11 +97,12 @@ def test_an_out_of_bounds_write_is_told_with_its_line(kernel):
     assert "out-of-bounds" in text
 
 
-def test_a_kernel_that_supports_the_timed_shape_alone_is_unknown_not_wrong(kernel):
+def test_a_kernel_that_supports_the_timed_shape_alone_is_told_what_else_to_support(kernel):
     source = kernel("gemm").replace("M <= 0", "M != 8192 || M <= 0", 1)
     assert "M != 8192" in source
     evaluation = _judge(ID, source)
-    assert (evaluation.status, evaluation.valid) == ("unknown", False)
+    assert (evaluation.status, evaluation.failed_stage.reason) == ("runtime_error", "refused")
+    assert "M=512 N=768 K=640 and M=768 N=256 K=1152. Support at least one of them." in feedback(evaluation)
 
 
 def test_variants_are_what_their_sources_make():
