@@ -8,7 +8,6 @@ nobody times, then ending them at any time too, which the judge does not do.
 from __future__ import annotations
 
 import statistics
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -64,7 +63,7 @@ def measure(name: str, evaluator: Evaluator, made: list[int]) -> str:
     before = sum(made)
     evaluations = [evaluator.evaluate(source) for _ in range(VERDICTS)]
     contexts = (sum(made) - before) / VERDICTS
-    found = [e for e in (evaluation.stage("timing").evidence for evaluation in evaluations) if e]
+    found = [evaluation.stage("timing").evidence for evaluation in evaluations]
     times = [evidence for evidence in found if isinstance(evidence, TimingEvidence)]
     if len(times) < VERDICTS:
         return f"{name}: {[evaluation.status for evaluation in evaluations]}"
@@ -87,7 +86,7 @@ def _row(*cells: str) -> str:
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, (30, 14, 8, 18, 18, 5, 8), strict=True))
 
 
-def main() -> int:
+def main() -> None:
     """Alone, beside contexts being made, beside contexts being made and ended."""
     try:
         device = get_device("cuda", get_task(TASK).architecture)
@@ -102,10 +101,8 @@ def main() -> int:
         with neighbours(device, nullcontext) as made:
             print(measure("beside contexts made and ended", evaluator, made), flush=True)
     except PtxgymError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,6 @@ after the other, correctness and timing with four in flight, and whole verdicts 
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -89,7 +88,7 @@ def judge(in_flight: int, count: int, stages: tuple[StageName, ...]) -> list[str
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Watch, judge, print."""
     for name in LOCK:
         watch_lock(name)
@@ -100,10 +99,8 @@ def main() -> int:
         for load in LOADS:
             print("\n".join(judge(*load)), flush=True)
     except PtxgymError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

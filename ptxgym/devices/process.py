@@ -67,33 +67,28 @@ class CandidateProcess:
         self._replies: LineReader | None = None
         self._ends: list[int] = []
         """Of the tool that was started, or the process without one, and of the process inside the tool."""
-        self._folder = ScratchFolder()
-        self._scratch = self._folder.path / "scratch"
-        self._library = self._scratch / "kernel.so"
-        try:
+        with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as undo:
+            self._folder = ScratchFolder()
+            undo.callback(self._folder.remove)
+            self._scratch = self._folder.path / "scratch"
             self._scratch.mkdir()
+            self._library = self._scratch / "kernel.so"
             shutil.copyfile(program.library, self._library)
-            with socket.socket(socket.AF_UNIX) as listener:
-                address = str(self._folder.path / "judge")
-                listener.bind(address)
-                listener.listen(1)
-                self._process = subprocess.Popen(
-                    [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, address],
-                    cwd=self._scratch,
-                    env=minimal_environment(self._scratch) | (environment or {}),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-                try:
-                    self._connect(listener)
-                except BaseException:
-                    self.close()
-                    raise
-        except BaseException:
-            self._folder.remove()
-            raise
+            address = str(self._folder.path / "judge")
+            listener.bind(address)
+            listener.listen(1)
+            self._process = subprocess.Popen(
+                [*(wrapper or []), sys.executable, "-I", "-S", candidate.__file__, address],
+                cwd=self._scratch,
+                env=minimal_environment(self._scratch) | (environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            undo.callback(self.close)
+            self._connect(listener)
+            undo.pop_all()
 
     @property
     def pid(self) -> int:

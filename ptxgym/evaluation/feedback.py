@@ -61,8 +61,9 @@ def _verdict(evaluation: Evaluation) -> str:
     claims = [claim for stage, claim in _CLAIMS.items() if evaluation.stage(stage).status == "passed"]
     if not claims:
         return "PASSED: it compiles, and nothing more was asked."
-    *first, last = claims
-    verdict = f"PASSED: {', '.join(first)}{',' * (len(first) > 1)}{' and ' * bool(first)}{last}."
+    if len(claims) > 1:
+        claims[-1] = f"and {claims[-1]}"
+    verdict = f"PASSED: {(', ' if len(claims) > 2 else ' ').join(claims)}."
     memory = evaluation.stage("memory").evidence
     if isinstance(memory, MemoryEvidence) and memory.warnings:
         return verdict.replace("memory-clean", "no memory error (but see the warnings)")

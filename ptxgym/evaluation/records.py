@@ -208,6 +208,13 @@ class StageResult(Record):
     seconds: float = 0.0
     evidence: Evidence | None = None
 
+    @classmethod
+    def judged(cls, stage: StageName, reason: str, message: str, evidence: Evidence) -> Self:
+        """Failed where there is a reason to, else passed."""
+        return cls(
+            stage=stage, status="failed" if reason else "passed", reason=reason, message=message, evidence=evidence
+        )
+
     @model_validator(mode="after")
     def _has_what_its_status_needs(self) -> Self:
         if self.status != "passed" and not self.reason:

@@ -98,13 +98,7 @@ def compile_stage(program: Program, task: Task) -> StageResult:
         compiler=program.compiler,
     )
     reason = {"compiled": "", "rejected": "rejected", "timeout": "timeout"}[program.status]
-    return StageResult(
-        stage="compile",
-        status="failed" if reason else "passed",
-        reason=reason,
-        message="The source does not compile." if reason else "",
-        evidence=evidence,
-    )
+    return StageResult.judged("compile", reason, "The source does not compile." if reason else "", evidence)
 
 
 def memory_stage(case: Case) -> StageResult:
@@ -171,13 +165,7 @@ def correctness_stage(case: Case) -> StageResult:
     reason, message = _correctness_reason(evidence)
     if not comparisons:
         reason, message = "refused", _refuses(refused)
-    return StageResult(
-        stage="correctness",
-        status="failed" if reason else "passed",
-        reason=reason,
-        message=message,
-        evidence=evidence,
-    )
+    return StageResult.judged("correctness", reason, message, evidence)
 
 
 def _refuses(shapes: list[str]) -> str:

@@ -68,13 +68,7 @@ def timing_stage(case: Case) -> StageResult:
     reason, message = _timing_reason(evidence, case.program)
     if not reason and (other := _other_kernels(report, case)):
         reason, message = "other_kernels", other
-    return StageResult(
-        stage="timing",
-        status="failed" if reason else "passed",
-        reason=reason,
-        message=message,
-        evidence=evidence,
-    )
+    return StageResult.judged("timing", reason, message, evidence)
 
 
 def _other_kernels(report: TimingReport, case: Case) -> str:

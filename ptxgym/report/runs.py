@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ptxgym.errors import MisuseError
+from ptxgym.evaluation import EvaluationOptions
 from ptxgym.metrics import BUDGET, Turn, make_turn
 from ptxgym.report.published import FIRST
 from ptxgym.report.text import visible
@@ -91,7 +92,10 @@ class RunFacts:
             self.unpriced += bool(record.model)
 
 
-_USUAL = {"target_speedup": TARGET_SPEEDUP, "instruction_rule": "work", "shapes": "all", "regime": "hot"}
+_USUAL = {
+    "target_speedup": TARGET_SPEEDUP,
+    **EvaluationOptions().model_dump(include={"instruction_rule", "shapes", "regime"}),
+}
 """Settings that decide what counts, or when a trajectory ends, by what they are unless somebody chose."""
 
 

@@ -63,6 +63,9 @@ TASKS = MappingProxyType({task.id: task for task in _tasks()})
 """All tasks by id, in the order they are listed."""
 
 
+_ON_PROBES = "@probes"
+
+
 def get_task(task_id: str) -> Task:
     """The task of this id; with ``@probes`` behind it, that of :func:`on_probes`.
 
@@ -73,9 +76,6 @@ def get_task(task_id: str) -> Task:
     if name not in TASKS:
         raise UnknownTaskError(task_id, TASKS)
     return TASKS[name] if name == task_id else on_probes(TASKS[name])
-
-
-_ON_PROBES = "@probes"
 
 
 def on_probes(task: Task) -> Task:

@@ -40,10 +40,7 @@ def test_many_may_run_but_one_that_times_is_alone(lock: GpuLock):
             alone.append(len(inside))
 
     threads = [threading.Thread(target=run) for _ in range(6)] + [threading.Thread(target=time_it) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _side_by_side(threads)
     assert max(most) > 1
     assert alone == [0, 0, 0, 0]
 
@@ -63,10 +60,7 @@ def test_counters_belong_to_one_of_those_that_run_and_hold_off_who_times(lock: G
             alone.append(len(counting))
 
     threads = [threading.Thread(target=work) for work in (count, count, time_it, count, time_it, count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=10)
+    _side_by_side(threads)
     assert most == [1, 1, 1, 1]
     assert alone == [0, 0]
 
@@ -106,10 +100,7 @@ def test_few_wait_with_memory_of_their_own_and_who_is_alone_does_not(lock: GpuLo
             inside.pop()
 
     threads = [threading.Thread(target=wait) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=10)
+    _side_by_side(threads)
     assert len(most) == 20
     assert max(most) == 4
     before = os.listdir("/proc/self/fd")
@@ -230,6 +221,13 @@ def test_who_has_the_gpu_to_himself_may_share_it_with_himself(lock: GpuLock):
         assert not entered.wait(0.2), "another thread may not"
     thread.join(timeout=10)
     assert entered.is_set()
+
+
+def _side_by_side(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
 
 
 def _enter_and_be_killed(lock: GpuLock) -> None:

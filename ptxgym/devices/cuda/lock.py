@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 _TURNS = 4
@@ -87,36 +87,19 @@ class GpuLock:
                 with _held(self._left, fcntl.LOCK_EX) as left:
                     os.ftruncate(left, os.fstat(left).st_size + 1)
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
+    def counting(self) -> AbstractContextManager[object]:
         """Have the performance counters. Entered before :meth:`shared`, never within it.
 
         Within :meth:`exclusive` nobody else can be using them, and who has them may be waiting to come in.
         """
-        if self._has_all:
-            yield
-            return
-        with _held(self._counters, fcntl.LOCK_EX):
-            yield
+        return contextlib.nullcontext() if self._has_all else _held(self._counters, fcntl.LOCK_EX)
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[object]:
         """Be one of the few whose turn to be alone may come, and who hold memory until it does.
 
         Entered before :meth:`shared`, never within it; nothing to wait for within :meth:`exclusive`.
         """
-        if self._has_all:
-            yield
-            return
-        order = random.sample(self._turns, _TURNS)
-        with contextlib.ExitStack() as stack:
-            for path in order:
-                with contextlib.suppress(BlockingIOError):
-                    stack.enter_context(_held(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                    break
-            else:
-                stack.enter_context(_held(order[0], fcntl.LOCK_EX))
-            yield
+        return contextlib.nullcontext() if self._has_all else _any_held(self._turns)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -143,6 +126,20 @@ def _held(path: Path, mode: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _any_held(paths: list[Path]) -> Iterator[None]:
+    """One that is free, else the first to be waited for."""
+    order = random.sample(paths, len(paths))
+    with contextlib.ExitStack() as stack:
+        for path in order:
+            with contextlib.suppress(BlockingIOError):
+                stack.enter_context(_held(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+        else:
+            stack.enter_context(_held(order[0], fcntl.LOCK_EX))
+        yield
 
 
 def _enter(room: Path) -> tuple[int, bool]:

@@ -37,7 +37,7 @@ WARMUP, TIMED = 10, 50
 _CHECKED, _CHECKED_WHOLE = 20, 4
 _LEAST_WARMUP, _LEAST_TIMED = 1, 5
 _PATIENCE = {"warmup": 0.5, "timed": 2.5}
-"""Seconds of the candidate's, after which the least number of rounds is enough, and every round is looked at."""
+"""Seconds of the candidate's, after which the least number of rounds is enough, and every output is looked at."""
 
 _LOOKED_AT = 64
 """Of an operator's independent blocks every 64th is looked at, at least one."""
@@ -140,7 +140,7 @@ class Rounds:
         self._kept: dict[int, tuple[Tensors, Tensors]] = {}
         self._throttle = 0
         self._load_calls = 1
-        self._spent, self._timed = 0.0, 0
+        self._spent = 0.0
 
     def run(self) -> TimingReport:
         """Warm up, time, and hold the times against the judge's clock. Closes the session."""
@@ -158,7 +158,9 @@ class Rounds:
         slow = statistics.median(round_.candidate for round_ in rounds) > _SLOW_SECONDS
         if slow:
             self.calls = 2
-        wall_correct, wall, library_wall = self._wall(1 if slow else _WALL_MEASUREMENTS)
+        # As long as the calls took that were timed, besides what one may take: none may stretch the time alone.
+        limit = self._session.run_seconds + self.calls * self._spent / (len(warmup) + len(rounds))
+        wall_correct, wall, library_wall = self._wall(1 if slow else _WALL_MEASUREMENTS, limit)
         return TimingReport(
             timer="CUPTI",
             regime=self._regime,
@@ -255,7 +257,6 @@ class Rounds:
         start = time.monotonic()
         reply = self._session.ask("time", fills=_FILLS[self._regime])
         self._spent += time.monotonic() - start
-        self._timed += 1
         return self._span("candidate", reply.get("activities"))
 
     def _call_library(self) -> None:
@@ -308,7 +309,7 @@ class Rounds:
             self._library.call()
         torch.cuda.synchronize()
 
-    def _wall(self, measurements: int) -> tuple[bool, float, float]:
+    def _wall(self, measurements: int, limit: float) -> tuple[bool, float, float]:
         """Whether calls back to back were right, and seconds per call: the candidate's, then the library's.
 
         The clock starts before the candidate has the inputs and stops when the judge has some of every call's outputs.
@@ -317,8 +318,6 @@ class Rounds:
         session.
         """
         calls, correct = self.calls, True
-        # As long as the calls took that were timed, besides what one may take: none may stretch the time alone.
-        limit = self._session.run_seconds + calls * self._spent / self._timed
         candidate: list[float] = []
         while not candidate or (len(candidate) < measurements and sum(candidate) < _PATIENCE["timed"]):
             inputs = [self._draw() for _ in range(calls)]
