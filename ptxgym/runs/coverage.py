@@ -46,19 +46,13 @@ def coverage(
         turns: Trajectory to the number of its turns.
         stops: As :func:`read_stops` has them.
     """
-    kept_to_the_end = [stop for stop in stops.values() if stop.final and not lacks_turns(stop, turns)]
     begun = {key for key, number in turns.items() if number}
     played = {key.env for key in begun}
     return Coverage(
         planned=len(record.plan),
         max_turns=record.max_turns,
         begun=len(begun),
-        ended=len(kept_to_the_end),
+        ended=sum(stop.final and turns.get(key, 0) >= stop.turn for key, stop in stops.items()),
         turns=sum(turns.values()),
         absent=tuple(env for env in record.envs if env not in played),
     )
-
-
-def lacks_turns(stop: StopRecord, turns: Mapping[TrajectoryKey, int]) -> bool:
-    """Whether a trajectory had more turns when it ended than are on disk."""
-    return turns.get(stop.key, 0) < stop.turn

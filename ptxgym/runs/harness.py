@@ -22,7 +22,6 @@ import gymnasium as gym
 
 import ptxgym  # noqa: F401 registers the environments
 from ptxgym.errors import InfrastructureError, MisuseError
-from ptxgym.runs.coverage import lacks_turns
 from ptxgym.runs.journal import FolderLock, Journal, write_by_rename
 from ptxgym.runs.policies import PlayedTurn, Policy
 from ptxgym.runs.progress import Tally, Watcher
@@ -160,7 +159,7 @@ class _Harness:
                     self._stop(turn.key, turn.turn, turn.stop, "")
             elif turn.key not in done:
                 self._past.setdefault(turn.key, []).append(turn)
-        if lost := [key for key in done if key in ended and lacks_turns(ended[key], kept)]:
+        if lost := [key for key in done if key in ended and kept[key] < ended[key].turn]:
             raise MisuseError(
                 f"{self.folder / TURNS} lacks turns of {len(lost)} trajectories that had ended, among them "
                 f"{lost[0].env}, variant {lost[0].variant}, trajectory {lost[0].trajectory}: it was cut or copied in "
